@@ -1,0 +1,83 @@
+"""Folders of images: one folder per class, on disk or inside a ZIP."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+from tammes.datasets.dataset import Dataset, Item, name_some
+from tammes.datasets.packs import PackedFile
+from tammes.errors import DataError
+
+PHOTOS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".avif", ".heic")
+SCANS = (".tif", ".tiff", ".jp2", ".tga", ".ppm", ".pgm", ".pbm", ".pnm")
+IMAGE_SUFFIXES = frozenset((*PHOTOS, *SCANS))
+
+
+def read_image_folder(
+    root: str | Path, classnames: Mapping[str, str] | None = None, name: str | None = None
+) -> Dataset:
+    """Read `root/<class folder>/…/<image>`; `classnames` maps folders to names, in label order.
+
+    Hidden files are passed over; other files that are no images, images outside a class folder
+    and folders without an image are left out and listed in `ignored`.
+    """
+    root = Path(root)
+    if not root.is_dir():
+        raise DataError(f"{root}: no such folder")
+    files = {path: root / path for path in walk(root)}
+    return sort_by_folder(files, root, classnames, name or root.resolve().name)
+
+
+def sort_by_folder(
+    files: Mapping[str, Path | PackedFile],
+    root: Path,
+    classnames: Mapping[str, str] | None,
+    name: str,
+) -> Dataset:
+    """Label files by the folder they lie in."""
+    images = [p for p in sorted(files) if is_image(p) and "/" in p]
+    folders = sorted({p.partition("/")[0] for p in images})
+    if not folders:
+        raise DataError(_nothing_found(root, files))
+    names = {folder: folder for folder in folders} if classnames is None else classnames
+    unknown = [folder for folder in folders if folder not in names]
+    if unknown:
+        raise DataError(f"{root}: no class name was given for the folders {name_some(unknown)}")
+    label = {folder: position for position, folder in enumerate(names)}
+    items = tuple(Item(p, label[p.partition("/")[0]], files[p]) for p in images)
+    ignored = tuple(sorted(set(files) - set(images)))
+    return Dataset(name, tuple(names.values()), items, root, ignored)
+
+
+def _nothing_found(root: Path, files: Iterable[str]) -> str:
+    """Say what a folder holds instead of class folders."""
+    flat = [p for p in files if is_image(p)]
+    if flat:
+        return (
+            f"{root}: {len(flat)} images, but none in a class folder: sort them into one folder "
+            f"per class, or give a table with the columns file and label"
+        )
+    return f"{root}: no image found in its folders ({len(list(files))} other files)"
+
+
+def walk(root: Path) -> Iterator[str]:
+    """Yield the relative path of every file that is not hidden, following links, but no loop."""
+    for folder, subfolders, files in os.walk(root, followlinks=True):
+        here = Path(folder)
+        above = {here.resolve(), *here.resolve().parents}
+        subfolders[:] = sorted(
+            s for s in subfolders if is_shown(s) and (here / s).resolve() not in above
+        )
+        yield from ((here / f).relative_to(root).as_posix() for f in files if is_shown(f))
+
+
+def is_image(path: str) -> bool:
+    """Tell an image by its file name."""
+    return PurePosixPath(path).suffix.lower() in IMAGE_SUFFIXES
+
+
+def is_shown(path: str) -> bool:
+    """Tell what a system hides, or adds to an archive, from what a user put there."""
+    return not any(part.startswith(".") or part == "__MACOSX" for part in path.split("/"))
