@@ -26,9 +26,7 @@ class Method:
 
     def __post_init__(self) -> None:
         if self.steps < 0 or not 0 < self.keep <= 1 or self.temperature <= 0 or self.lr < 0:
-            raise TammesError(
-                f"{self}: needs steps ≥ 0, 0 < keep ≤ 1, temperature > 0 and lr ≥ 0"
-            )
+            raise TammesError(f"{self}: needs steps ≥ 0, 0 < keep ≤ 1, temperature > 0 and lr ≥ 0")
 
     @property
     def tunes(self) -> bool:

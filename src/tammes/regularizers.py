@@ -1,7 +1,7 @@
 """Terms on the class embeddings: unit rows in, one scalar out, lower is better.
 
-A term sees unit text features `[..., N, D]` and answers `[...]`, so that one formula serves one prompt
-and a batch of prompts. `same` marks the classes that share a token sequence (the diagonal always):
+A term sees unit text features `[..., N, D]` and answers `[...]`, so that one formula serves one
+prompt and a batch of prompts. `same` marks the classes that share a token sequence (the diagonal always):
 they can never be told apart, so no term may look at the angle between them.
 """
 

@@ -1,0 +1,224 @@
+"""Class features for many contexts at once: packed for causal towers, padded for any tower.
+
+A causal tower is exact on the tokens up to the end token, so a class costs its own suffix (the
+name and what follows) and nothing else: the start token and the context are the same for all
+classes, and every class attends to their keys and values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from tammes.backbones import Backbone, CausalText
+from tammes.backbones.backbone import Layer
+from tammes.prompts import Prompt
+from tammes.tuner import class_features
+
+
+class TextEncoder(Protocol):
+    """Contexts in, unit class features out.
+
+    `tokens` is what one context costs; `vectorizes` says whether torch can batch gradients through
+    the tower (it cannot through every attention kernel).
+    """
+
+    tokens: int
+    vectorizes: bool
+
+    def __call__(self, contexts: Float[Tensor, "b m w"]) -> Float[Tensor, "b n d"]:
+        """Encode every class under every context."""
+        ...
+
+
+def text_encoder(backbone: Backbone, prompt: Prompt) -> TextEncoder:
+    """Choose the packed encoder where the tower allows it."""
+    if backbone.causal is not None and not prompt.others:
+        return PackedText(backbone, backbone.causal, prompt)
+    return PaddedText(backbone, prompt)
+
+
+class PaddedText:
+    """Any tower: one pass over the full padded sentences per context."""
+
+    vectorizes = False
+
+    def __init__(self, backbone: Backbone, prompt: Prompt) -> None:
+        self._backbone, self._prompt = backbone, prompt
+        self.tokens = prompt.tokens.numel() * (1 + len(prompt.others))
+
+    def __call__(self, contexts: Float[Tensor, "b m w"]) -> Float[Tensor, "b n d"]:
+        """Encode every class under every context."""
+        return torch.stack([class_features(self._backbone, self._prompt, c) for c in contexts])
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Neighboring classes whose suffixes have the same length, as a slice of the packed row."""
+
+    start: int
+    count: int
+    length: int
+    classes: slice
+
+    @property
+    def span(self) -> slice:
+        """The tokens of the bucket."""
+        return slice(self.start, self.start + self.count * self.length)
+
+
+class PackedText:
+    """Causal towers: one row [prefix, suffix of class 1, suffix of class 2, …], no padding.
+
+    Classes are sorted by suffix length, so that classes of one length are a slice of the row and
+    attention is a handful of dense products.
+    """
+
+    vectorizes = True
+
+    def __init__(self, backbone: Backbone, tower: CausalText, prompt: Prompt) -> None:
+        self._tower = tower
+        self.prefix = prompt.first + len(prompt.context)
+        lengths = tower.ends(prompt.tokens) + 1 - self.prefix
+        order = lengths.argsort(stable=True)
+        self._inverse = order.argsort()
+        self.buckets = list(_buckets(lengths[order].tolist()))
+        rows = [prompt.tokens[i, self.prefix : self.prefix + lengths[i]] for i in order.tolist()]
+        places = torch.cat([torch.arange(len(r), device=r.device) for r in rows]) + self.prefix
+        positions = tower.positions.float()
+        self._suffix = backbone.embed(torch.cat(rows)) + positions[places]
+        self._leading = backbone.embed(prompt.tokens[0, : prompt.first])
+        self._positions = positions[: self.prefix]
+        self.tokens = self.prefix + len(self._suffix)
+        self.flops_per_token = 2 * sum(
+            a.weight.numel() for x in tower.layers for a in (x.qkv, x.out, x.up, x.down)
+        )
+
+    def __call__(self, contexts: Float[Tensor, "b m w"]) -> Float[Tensor, "b n d"]:
+        """Encode every class under every context."""
+        suffix = self._suffix.expand(len(contexts), -1, -1)
+        return self._run(self._prefixes(contexts), suffix, self.buckets)[:, self._inverse]
+
+    def per_class(self, contexts: Float[Tensor, "n m w"]) -> Float[Tensor, "n d"]:
+        """Encode class i under context i alone, so that its gradient is its own."""
+        prefixes = self._prefixes(contexts[self._inverse.argsort()])
+        parts = []
+        for bucket in self.buckets:
+            suffix = self._suffix[bucket.span].unflatten(0, (bucket.count, bucket.length))
+            alone = [Bucket(0, 1, bucket.length, slice(0, 1))]
+            parts.append(self._run(prefixes[bucket.classes], suffix, alone)[:, 0])
+        return torch.cat(parts)[self._inverse]
+
+    def _prefixes(self, contexts: Tensor) -> Tensor:
+        leading = self._leading.expand(len(contexts), -1, -1)
+        return torch.cat([leading, contexts], dim=1) + self._positions
+
+    def _run(self, prefixes: Tensor, suffixes: Tensor, buckets: Sequence[Bucket]) -> Tensor:
+        """Run the tower over packed rows, the last block for the end tokens only."""
+        row = torch.cat([prefixes, suffixes], dim=1).to(self._tower.positions.dtype)
+        for layer in self._tower.layers[:-1]:
+            heads = self._heads(layer.qkv(layer.attention_norm(row)))
+            row = _block(layer, row, self._attend(*heads, buckets))
+        layer = self._tower.layers[-1]
+        heads = self._heads(layer.qkv(layer.attention_norm(row)))
+        ends = torch.cat([self.prefix + _ends(b) for b in buckets]).to(row.device)
+        row = _block(layer, row[:, ends], self._attend_ends(*heads, buckets, ends))
+        features = self._tower.projection(self._tower.final(row))
+        return normalize(features.float(), dim=-1)
+
+    def _attend(
+        self, queries: Tensor, keys: Tensor, values: Tensor, buckets: Sequence[Bucket]
+    ) -> Tensor:
+        """Attend within the prefix, and from every suffix to the prefix and itself."""
+        (q, _), (k, own_k), (v, own_v) = (self._split(t) for t in (queries, keys, values))
+        own_q = queries[:, :, self.prefix :]
+        parts = [_causal_attention(q, k, v)]
+        for b in buckets:
+            own = (own_q[:, :, b.span], own_k[:, :, b.span], own_v[:, :, b.span])
+            parts.append(_suffix_attention(k, v, *own, b.length))
+        return _merge(torch.cat(parts, dim=2))
+
+    def _attend_ends(
+        self, queries: Tensor, keys: Tensor, values: Tensor, buckets: Sequence[Bucket], ends: Tensor
+    ) -> Tensor:
+        """Attend from the end tokens to the prefix and their own class."""
+        (k, own_k), (v, own_v) = (self._split(t) for t in (keys, values))
+        asked = queries[:, :, ends]
+        parts = [
+            _end_attention(k, v, asked[:, :, b.classes], own_k[:, :, b.span], own_v[:, :, b.span])
+            for b in buckets
+        ]
+        return _merge(torch.cat(parts, dim=2))
+
+    def _split(self, heads: Tensor) -> tuple[Tensor, Tensor]:
+        return heads[:, :, : self.prefix], heads[:, :, self.prefix :]
+
+    def _heads(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Split [b, t, 3·w] into queries, keys and values [b, heads, t, w / heads]."""
+        split = qkv.unflatten(2, (3, self._tower.heads, -1)).permute(2, 0, 3, 1, 4)
+        queries, keys, values = split.unbind(0)
+        return queries * queries.shape[-1] ** -0.5, keys, values
+
+
+def _buckets(sorted_lengths: list[int]) -> Iterator[Bucket]:
+    start = done = 0
+    for length in sorted(set(sorted_lengths)):
+        count = sorted_lengths.count(length)
+        yield Bucket(start, count, length, slice(done, done + count))
+        start, done = start + count * length, done + count
+
+
+def _ends(bucket: Bucket) -> Tensor:
+    return torch.arange(bucket.span.start + bucket.length - 1, bucket.span.stop, bucket.length)
+
+
+def _block(layer: Layer, row: Tensor, attended: Tensor) -> Tensor:
+    row = row + layer.out(attended)
+    return row + layer.down(layer.activation(layer.up(layer.mlp_norm(row))))
+
+
+def _merge(heads: Tensor) -> Tensor:
+    return heads.transpose(1, 2).flatten(2)
+
+
+def _causal_attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    future = torch.ones(queries.shape[-2:-1] * 2, dtype=torch.bool, device=keys.device).triu(1)
+    scores = (queries @ keys.mT).masked_fill(future, float("-inf"))
+    return _softmax(scores) @ values
+
+
+def _suffix_attention(
+    keys: Tensor, values: Tensor, queries: Tensor, own_keys: Tensor, own_values: Tensor, length: int
+) -> Tensor:
+    """Attend from classes of one length to the shared prefix and, causally, to themselves."""
+    each = [t.unflatten(2, (-1, length)) for t in (queries, own_keys, own_values)]
+    future = torch.ones(length, length, dtype=torch.bool, device=keys.device).triu(1)
+    near = (each[0] @ each[1].mT).masked_fill(future, float("-inf"))
+    far = (queries @ keys.mT).unflatten(2, (-1, length))
+    to_prefix, to_own = _joint_softmax(far, near)
+    return to_prefix.flatten(2, 3) @ values + (to_own @ each[2]).flatten(2, 3)
+
+
+def _end_attention(
+    keys: Tensor, values: Tensor, queries: Tensor, own_keys: Tensor, own_values: Tensor
+) -> Tensor:
+    """Attend from the end token of each class to the prefix and the whole class."""
+    own_keys, own_values = (t.unflatten(2, (queries.shape[2], -1)) for t in (own_keys, own_values))
+    near = (queries[:, :, :, None] @ own_keys.mT)[:, :, :, 0]
+    to_prefix, to_own = _joint_softmax(queries @ keys.mT, near)
+    return to_prefix @ values + (to_own[:, :, :, None] @ own_values)[:, :, :, 0]
+
+
+def _joint_softmax(far: Tensor, near: Tensor) -> tuple[Tensor, Tensor]:
+    weights = _softmax(torch.cat([far, near], dim=-1))
+    return weights[..., : far.shape[-1]], weights[..., far.shape[-1] :]
+
+
+def _softmax(scores: Tensor) -> Tensor:
+    return scores.float().softmax(dim=-1).to(scores.dtype)
