@@ -16,6 +16,7 @@ from torch.nn import functional
 from tammes.backbones import Backbone
 from tammes.backbones.checkpoint import read_weights
 from tammes.errors import PromptError, WeightsError
+from tammes.method import Method
 
 DEFAULT_TEMPLATE = "a photo of a {}."
 
@@ -155,8 +156,14 @@ class Prompt:
         before, after = embedded[:, : self.first], embedded[:, self.first + len(context) :]
         return torch.cat([before, context.expand(len(embedded), -1, -1), after], dim=1)
 
-    def require_context(self) -> None:
-        """Refuse to tune what has no single context."""
+    def admit(self, method: Method) -> Method:
+        """Refuse to tune what has no single context; take no step where nothing can be told apart.
+
+        With one class, or only copies of one, every gradient is rounding noise, and AdamW's first
+        step would turn its sign into a full step.
+        """
+        if not method.tunes:
+            return method
         if self.others:
             raise PromptError(
                 f"an ensemble of {len(self.others) + 1} templates has no single context to tune: "
@@ -167,6 +174,7 @@ class Prompt:
                 f"the template {self.template!r} has no words before {{}}, so there is no context "
                 "to tune: put words before {}, or use the method 'zero-shot'"
             )
+        return replace(method, steps=0) if bool(self.same.all()) else method
 
 
 def clean_classnames(classnames: Sequence[str]) -> tuple[str, ...]:

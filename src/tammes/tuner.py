@@ -35,8 +35,7 @@ def tune(
     backbone: Backbone, prompt: Prompt, method: Method, features: Float[Tensor, "v d"]
 ) -> Episode:
     """Tune the prompt on the unit features of one image's views (row 0 is the clean view)."""
-    if method.tunes:
-        prompt.require_context()
+    method = prompt.admit(method)
     features = features.to(backbone.device, torch.float32)
     context = prompt.starts(features[0]).clone().requires_grad_()
     optimizer = torch.optim.AdamW([context], lr=method.lr, weight_decay=method.weight_decay)

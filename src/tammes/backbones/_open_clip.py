@@ -53,7 +53,7 @@ def load_directory(path: Path, name: str, device: torch.device, precision: str) 
     )
     _fill(model, read_weights(_weights_in(path)), path)
     tokenizer = open_clip.get_tokenizer(f"local-dir:{path}")
-    return _wrap(name, model.to(device), tokenizer)
+    return from_open_clip(name, model.to(device), tokenizer)
 
 
 def load_openai(path: Path, name: str, device: torch.device, precision: str) -> Backbone:
@@ -73,7 +73,7 @@ def load_openai(path: Path, name: str, device: torch.device, precision: str) -> 
         model,
         {"size": model.visual.image_size, "mean": CLIP_MEAN, "std": CLIP_STD},
     )
-    return _wrap(name, model.to(device), open_clip.get_tokenizer("ViT-B-32"))
+    return from_open_clip(name, model.to(device), open_clip.get_tokenizer("ViT-B-32"))
 
 
 def _create(
@@ -102,10 +102,11 @@ def _create(
             f"could not load {name!r} through open_clip: {str(problem)[:300]}. If this machine is "
             "offline, pass the path of a checkpoint that you have, or use the model 'pocket'."
         ) from problem
-    return _wrap(name, model, tokenizer)
+    return from_open_clip(name, model, tokenizer)
 
 
-def _wrap(name: str, model: Any, tokenizer: Any) -> Backbone:
+def from_open_clip(name: str, model: Any, tokenizer: Any) -> Backbone:
+    """Make a backbone of any open_clip model and its tokenizer."""
     text = getattr(model, "text", model)
     return Backbone(
         name,

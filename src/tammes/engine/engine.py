@@ -72,8 +72,7 @@ class Engine:
     @torch.no_grad()
     def predict(self, features: Float[Tensor, "b v d"], methods: Sequence[Method]) -> list[Outcome]:
         """Answer for every method, from unit view features (row 0 is the clean view)."""
-        if any(method.tunes for method in methods):
-            self._prompt.require_context()
+        methods = [self._prompt.admit(method) for method in methods]
         glance = self._look(features.to(self._backbone.device, torch.float32))
         plain = [replace(method, temperature=1.0) for method in methods]
         answers = {method: self._answer(glance, method) for method in dict.fromkeys(plain)}

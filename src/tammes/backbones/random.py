@@ -1,0 +1,44 @@
+"""Random models of any size: for laws, benchmarks and trying things without weights."""
+
+from __future__ import annotations
+
+import torch
+
+from tammes.backbones._open_clip import from_open_clip
+from tammes.backbones.backbone import Backbone
+from tammes.preprocessing import CLIP_MEAN, CLIP_STD
+
+
+def random_backbone(
+    width: int = 32,
+    layers: int = 3,
+    dim: int = 16,
+    *,
+    heads: int = 2,
+    context_length: int = 77,
+    image_size: int = 32,
+    causal: bool = True,
+    quick_gelu: bool = True,
+    seed: int = 0,
+    device: str | torch.device = "cpu",
+) -> Backbone:
+    """Build a CLIP with random weights; `causal=False` makes a SigLIP-like text tower instead."""
+    import open_clip
+
+    text = {"context_length": context_length, "width": width, "heads": heads, "layers": layers}
+    if not causal:
+        text |= {"no_causal_mask": True, "proj_bias": True, "pool_type": "last"}
+    vision = {"layers": 1, "width": 32, "head_width": 16, "patch_size": 16}
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = (open_clip.CLIP if causal else open_clip.CustomTextCLIP)(
+            embed_dim=dim,
+            vision_cfg={**vision, "image_size": image_size},
+            text_cfg=text,
+            quick_gelu=quick_gelu,
+            init_logit_bias=None if causal else -4.0,
+        )
+    open_clip.model.set_model_preprocess_cfg(
+        model, {"size": image_size, "mean": CLIP_MEAN, "std": CLIP_STD}
+    )
+    return from_open_clip("random", model.to(device), open_clip.get_tokenizer("ViT-B-32"))

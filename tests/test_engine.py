@@ -1,0 +1,175 @@
+"""The engine is the specification, only faster: for any model, prompt, method and batch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from conftest import KINDS
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn.functional import normalize
+
+from tammes import METHODS, Backbone, Engine, Method, Prompt, tune
+from tammes.backbones.random import random_backbone
+from tammes.engine.text import PackedText, PaddedText, text_encoder
+from tammes.errors import PromptError
+from tammes.prompts import MetaNet
+from tammes.regularizers import REGULARIZERS
+
+BACKBONES = {kind: random_backbone(**options) for kind, options in KINDS.items()}
+NAMES = ["cat", "giant panda", "sea or lake", "x", "missile", "golden retriever dog", "tree frog"]
+TEMPLATES = ["a photo of a {}.", "art of {} in the snow", "itap of my {}."]
+
+methods = st.builds(
+    Method,
+    terms=st.lists(
+        st.tuples(st.floats(-50, 50), st.sampled_from([t() for t in REGULARIZERS.values()])),
+        max_size=2,
+    ).map(tuple),
+    steps=st.integers(0, 3),
+    entropy=st.sampled_from([0.0, 1.0, 0.5]),
+    keep=st.sampled_from([0.1, 0.4, 1.0]),
+    temperature=st.sampled_from([1.0, 1.7]),
+)
+
+
+def views_of(backbone: Backbone, images: int, views: int, seed: int) -> torch.Tensor:
+    noise = torch.randn(images, views, backbone.dim, generator=torch.manual_seed(seed))
+    return normalize(noise + 2 * noise[:, :1], dim=-1)
+
+
+def meta_net(backbone: Backbone) -> MetaNet:
+    draw = torch.Generator().manual_seed(3)
+    d, w = backbone.dim, backbone.width
+    shapes = ((4, d), (4,), (w, 4), (w,))
+    return MetaNet(*(0.1 * torch.randn(s, generator=draw) for s in shapes))
+
+
+def assert_equal_to_specification(
+    backbone: Backbone, prompt: Prompt, features: torch.Tensor, chosen: list[Method], **options: str
+) -> None:
+    outcomes = Engine(backbone, prompt, **options).predict(features, chosen)
+    for method, outcome in zip(chosen, outcomes, strict=True):
+        episodes = [tune(backbone, prompt, method, one) for one in features]
+        for name in ("logits", "probs"):
+            expected = torch.stack([getattr(e, name) for e in episodes])
+            torch.testing.assert_close(getattr(outcome, name), expected, atol=1e-4, rtol=0)
+        torch.testing.assert_close(
+            outcome.losses, torch.tensor([e.losses for e in episodes]), atol=1e-4, rtol=1e-5
+        )
+        assert outcome.kept.tolist() == [e.kept.tolist() for e in episodes]
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+@given(
+    st.lists(st.sampled_from(NAMES), min_size=1, max_size=6),
+    st.sampled_from(TEMPLATES),
+    st.lists(methods, min_size=1, max_size=3),
+    st.integers(1, 4),
+    st.integers(1, 12),
+    st.integers(0, 1000),
+    st.booleans(),
+)
+def test_engine_equals_specification(
+    kind, names, template, chosen, images, views, seed, conditioned
+):
+    backbone = BACKBONES[kind]
+    prompt = Prompt.from_template(backbone, names, template)
+    if conditioned:
+        prompt = replace(prompt, meta_net=meta_net(backbone))
+    features = views_of(backbone, images, views, seed)
+    assert_equal_to_specification(backbone, prompt, features, chosen)
+
+
+@pytest.mark.parametrize("name", list(METHODS))
+def test_both_gradients_serve_every_published_method(name):
+    backbone = BACKBONES["causal"]
+    prompt = Prompt.from_template(backbone, NAMES)
+    features = views_of(backbone, 3, 12, 1)
+    for gradient in ("vjp", "jacobian"):
+        assert_equal_to_specification(
+            backbone, prompt, features, [METHODS[name]], gradient=gradient
+        )
+
+
+@given(st.permutations(range(6)), st.integers(1, 6))
+def test_batch_and_order_change_nothing(order, size):
+    backbone = BACKBONES["causal"]
+    engine = Engine(backbone, Prompt.from_template(backbone, NAMES))
+    features = views_of(backbone, 6, 12, 5)
+    chosen = [METHODS["tpt"], METHODS["a-tpt"]]
+    whole = engine.predict(features, chosen)
+    for start in range(0, 6, size):
+        rows = list(order[start : start + size])
+        for one, all_of_them in zip(engine.predict(features[rows], chosen), whole, strict=True):
+            torch.testing.assert_close(one.logits, all_of_them.logits[rows], atol=2e-5, rtol=0)
+
+
+def test_nothing_given_is_changed():
+    backbone = BACKBONES["causal"]
+    prompt = Prompt.from_template(backbone, NAMES)
+    features = views_of(backbone, 2, 8, 0)
+    before = (features.clone(), prompt.context.clone(), backbone.fingerprint)
+    Engine(backbone, prompt).predict(features, list(METHODS.values()))
+    tune(backbone, prompt, METHODS["a-tpt"], features[0])
+    del backbone.__dict__["fingerprint"]
+    assert torch.equal(features, before[0])
+    assert torch.equal(prompt.context, before[1])
+    assert backbone.fingerprint == before[2]
+
+
+def test_the_packed_row_holds_no_padding():
+    backbone = BACKBONES["causal"]
+    prompt = Prompt.from_template(backbone, NAMES)
+    encode = text_encoder(backbone, prompt)
+    assert isinstance(encode, PackedText)
+    ends = prompt.tokens.argmax(-1) + 1
+    assert encode.tokens == 5 + int((ends - 5).sum())
+
+
+def test_other_towers_take_the_generic_path():
+    backbone = BACKBONES["bidirectional"]
+    assert isinstance(text_encoder(backbone, Prompt.from_template(backbone, NAMES)), PaddedText)
+
+
+def test_the_jacobian_is_built_when_enough_images_pay_for_it():
+    backbone = BACKBONES["causal"]
+    prompt = Prompt.from_template(backbone, NAMES)
+    assert Engine(backbone, prompt, images=1).gradient == "vjp"
+    assert Engine(backbone, prompt, images=100_000).gradient == "jacobian"
+
+
+def test_image_independent_share():
+    backbone = BACKBONES["causal"]
+    prompt = Prompt.from_template(backbone, NAMES)
+    features = views_of(backbone, 4, 12, 2)
+    names = ("tpt", "a-tpt", "static-a-tpt", "zero-shot")
+    tpt, weak, static, zero = Engine(backbone, prompt).predict(
+        features, [METHODS[n] for n in names]
+    )
+    assert tpt.image_independent.isnan().all()
+    assert zero.image_independent.isnan().all()
+    assert (static.image_independent == 1).all()
+    assert ((weak.image_independent > 0.5) & (weak.image_independent <= 1)).all()
+
+
+def test_an_ensemble_is_for_zero_shot():
+    backbone = BACKBONES["causal"]
+    prompt = Prompt.from_template(backbone, NAMES, TEMPLATES)
+    features = views_of(backbone, 2, 8, 0)
+    assert_equal_to_specification(backbone, prompt, features, [METHODS["zero-shot"]])
+    with pytest.raises(PromptError, match="ensemble of 3 templates"):
+        Engine(backbone, prompt).predict(features, [METHODS["tpt"]])
+    with pytest.raises(PromptError, match="ensemble of 3 templates"):
+        tune(backbone, prompt, METHODS["tpt"], features[0])
+
+
+def test_a_template_without_words_before_the_name_cannot_be_tuned():
+    backbone = BACKBONES["causal"]
+    prompt = Prompt.from_template(backbone, NAMES, "{} texture.")
+    features = views_of(backbone, 2, 8, 0)
+    assert_equal_to_specification(backbone, prompt, features, [METHODS["zero-shot"]])
+    with pytest.raises(PromptError, match="no words before"):
+        Engine(backbone, prompt).predict(features, [METHODS["a-tpt"]])
