@@ -1,0 +1,210 @@
+"""The store of view features: every image is encoded once, whatever methods come later.
+
+A store is a folder of Parquet shards `00000.parquet`, … One shard holds one block, a fixed stretch
+of the dataset: a resumed run recomputes the missing blocks and ends with the same files. What the
+features depend on (weights, images, views) names the folder and is written into every shard.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from tammes.backbones import Backbone
+from tammes.datasets import Dataset, Item
+from tammes.errors import ImageError
+from tammes.images import open_image
+from tammes.preprocessing import Preprocessing
+from tammes.storage import digest, is_parquet_of, read_parquet, slug, sweep_partial, write_parquet
+from tammes.views import ViewSettings, views_of
+
+BLOCK = 64  # images per shard: what a crash can cost
+BATCH = {"cpu": 64, "cuda": 512}  # views per pass of the image encoder
+
+
+class Progress(Protocol):
+    """Told how many of how many images a stage has done."""
+
+    def __call__(self, done: int, total: int, stage: str) -> None:
+        """Take note; called from the thread that computes."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some images of a dataset: unit features of those that could be read, reasons for the rest."""
+
+    items: tuple[Item, ...]
+    features: Float[Tensor, "b v d"]
+    skipped: Mapping[str, str]
+
+
+class FeatureStore:
+    """View features of one dataset, under one model and one choice of views."""
+
+    def __init__(
+        self,
+        root: str | Path,
+        dataset: Dataset,
+        backbone: Backbone,
+        settings: ViewSettings | None = None,
+        block: int = BLOCK,
+    ) -> None:
+        self.settings = settings or ViewSettings()
+        self.dataset, self.block = dataset, block
+        self.identity: Mapping[str, Any] = {
+            "weights": backbone.fingerprint,
+            "images": dataset.fingerprint,
+            "views": asdict(self.settings),
+            "block": block,
+        }
+        name = "--".join((slug(dataset.name), slug(backbone.name), digest(self.identity)))
+        self.folder = Path(root) / name
+        sweep_partial(self.folder)
+
+    def __len__(self) -> int:
+        """Count the blocks."""
+        return -(-len(self.dataset) // self.block)
+
+    def items(self, index: int) -> tuple[Item, ...]:
+        """List the images of a block."""
+        return self.dataset.items[index * self.block : (index + 1) * self.block]
+
+    def path(self, index: int) -> Path:
+        """Name the shard of a block."""
+        return self.folder / f"{index:05d}.parquet"
+
+    def missing(self) -> list[int]:
+        """List the blocks that have no shard, or a truncated or foreign one."""
+        return [i for i in range(len(self)) if not is_parquet_of(self.path(i), self._about(i))]
+
+    def write(self, index: int, rows: Sequence[Float[Tensor, "v d"] | str]) -> None:
+        """Keep a block: for each image its features, or the reason why there are none."""
+        found = [row for row in rows if isinstance(row, Tensor)]
+        width = found[0].numel() * 2 if found else 0
+        halves = [row.half().numpy().tobytes() if isinstance(row, Tensor) else None for row in rows]
+        table = pa.table(
+            {
+                "id": pa.array([item.id for item in self.items(index)]),
+                "features": pa.array(halves, pa.binary(width or -1)),
+                "error": pa.array([row if isinstance(row, str) else None for row in rows]),
+            }
+        )
+        plain = {"use_dictionary": False, "write_statistics": False, "compression": "none"}
+        write_parquet(self.path(index), table, self._about(index), **plain)
+
+    def read(self, index: int) -> Block:
+        """Read a block back, in fp32."""
+        table = read_parquet(self.path(index)).combine_chunks()
+        errors = table["error"].to_pylist()
+        readable = np.array([error is None for error in errors])
+        items = self.items(index)
+        return Block(
+            tuple(item for item, fine in zip(items, readable, strict=True) if fine),
+            _matrix(table["features"], readable, self.settings.count),
+            {i.id: e for i, e in zip(items, errors, strict=True) if e is not None},
+        )
+
+    def _about(self, index: int) -> Mapping[str, Any]:
+        """Say what a shard holds, for whoever finds it."""
+        return {**self.identity, "index": index}
+
+
+def _matrix(column: pa.ChunkedArray, readable: np.ndarray, views: int) -> Tensor:
+    """View the bytes of a column as one tensor, without a Python object per image."""
+    if not readable.any():
+        return torch.empty(0, views, 0)
+    halves = np.frombuffer(column.chunk(0).buffers()[1], dtype="<f2")
+    return torch.from_numpy(halves.reshape(len(readable), views, -1)[readable].astype(np.float32))
+
+
+def encode_missing(
+    store: FeatureStore,
+    backbone: Backbone,
+    *,
+    workers: int | None = None,
+    batch: int | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Decode, render and encode every block that the store lacks.
+
+    Threads decode and render, `workers` at a time and a few pictures ahead, while the model runs on
+    at most `batch` views: memory does not grow with the dataset.
+    """
+    missing, total = store.missing(), len(store.dataset)
+    done = total - sum(len(store.items(index)) for index in missing)
+    batch = batch or BATCH.get(backbone.device.type, BATCH["cpu"])
+    group = max(1, batch // store.settings.count)
+    items = (item for index in missing for item in store.items(index))
+    with closing(render_ahead(items, store.settings, backbone.preprocessing, workers)) as rendered:
+        for index in missing:
+            rows: list[Tensor | str] = []
+            while left := len(store.items(index)) - len(rows):
+                rows += encode_views(backbone, list(islice(rendered, min(group, left))), batch)
+                if progress is not None:
+                    progress(done + len(rows), total, "encode")
+            store.write(index, rows)
+            done += len(rows)
+
+
+def render_ahead(
+    items: Iterable[Item],
+    settings: ViewSettings,
+    preprocessing: Preprocessing,
+    workers: int | None = None,
+) -> Generator[Float[Tensor, "v 3 s s"] | str, None, None]:
+    """Yield the views of each image, or the reason why there are none, in order.
+
+    Threads serve: Pillow and torch leave the interpreter while they work, and a picture's views
+    (38 MB at 64 × 224²) need no copy into another process.
+    """
+    workers = workers or min(8, os.cpu_count() or 1)
+    pool, waiting = ThreadPoolExecutor(workers), deque[Future[Tensor | str]]()
+    try:
+        for item in items:
+            waiting.append(pool.submit(_render, item, settings, preprocessing))
+            if len(waiting) > 2 * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _render(item: Item, settings: ViewSettings, preprocessing: Preprocessing) -> Tensor | str:
+    try:
+        return views_of(open_image(item.open()), item.id, settings, preprocessing)
+    except ImageError as problem:
+        return str(problem)
+
+
+def encode_views(
+    backbone: Backbone, rendered: Sequence[Float[Tensor, "v 3 s s"] | str], batch: int
+) -> list[Float[Tensor, "v d"] | str]:
+    """Encode the views of some images to unit rows; reasons pass through."""
+    found = [views for views in rendered if isinstance(views, Tensor)]
+    if not found:
+        return list(rendered)
+    chunks = torch.cat(found).split(batch)
+    features = torch.cat([normalize(backbone.encode_image(c).float(), dim=-1) for c in chunks])
+    rows = iter(features.cpu().split([len(views) for views in found]))
+    return [_finite(next(rows)) if isinstance(r, Tensor) else r for r in rendered]
+
+
+def _finite(row: Float[Tensor, "v d"]) -> Float[Tensor, "v d"] | str:
+    """Refuse features that overflowed: they would turn every class into NaN."""
+    return row if bool(row.isfinite().all()) else "the model's features are not finite numbers"
