@@ -119,6 +119,15 @@ class FeatureStore:
             {i.id: e for i, e in zip(items, errors, strict=True) if e is not None},
         )
 
+    def skipped(self) -> dict[str, str]:
+        """Gather the images without features, and why, without reading any feature."""
+        found: dict[str, str] = {}
+        for index in range(len(self)):
+            errors = read_parquet(self.path(index), ["error"])["error"].to_pylist()
+            pairs = zip(self.items(index), errors, strict=True)
+            found |= {item.id: error for item, error in pairs if error is not None}
+        return found
+
     def _about(self, index: int) -> Mapping[str, Any]:
         """Say what a shard holds, for whoever finds it."""
         return {**self.identity, "index": index}

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -72,10 +72,10 @@ def is_parquet_of(path: Path, about: Mapping[str, Any]) -> bool:
         return False
 
 
-def read_parquet(path: Path) -> pa.Table:
+def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     """Read a table that a writer finished; damage names the file."""
     try:
-        return parquet.ParquetFile(path, page_checksum_verification=True).read()
+        return parquet.ParquetFile(path, page_checksum_verification=True).read(columns)
     except (OSError, ValueError) as problem:
         raise StoreError(f"{path} is damaged: {problem}. Delete it and run again") from problem
 

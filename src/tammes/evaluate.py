@@ -1,0 +1,160 @@
+"""A dataset and some methods -> runs, of which every finished piece survives a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from tammes.backbones import Backbone
+from tammes.datasets import Dataset
+from tammes.engine import Engine
+from tammes.errors import DataError, TammesError
+from tammes.features import BLOCK, Block, FeatureStore, Progress, encode_missing
+from tammes.method import Method
+from tammes.prompts import Prompt, clean_classnames
+from tammes.records import Run, describe, rows_of
+from tammes.views import ViewSettings
+
+
+def evaluate(
+    dataset: Dataset,
+    backbone: Backbone,
+    prompt: Prompt,
+    methods: Mapping[str, Method],
+    out: str | Path,
+    *,
+    views: ViewSettings | None = None,
+    batch: int | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+    keep_log_probs: bool = True,
+    block: int = BLOCK,
+) -> list[Run]:
+    """Answer for every image with every method; what `out` already holds is not computed again.
+
+    Images are encoded once, block by block, for all methods of this and of later calls. Where no
+    method looks at random views, only the clean ones are encoded. A crash costs the `block` of
+    images at hand, at most.
+    """
+    check_fit(dataset, prompt, methods)
+    looks = any(method.looks_at_views for method in methods.values())
+    settings = (views or ViewSettings()) if looks else ViewSettings(count=1)
+    store = FeatureStore(Path(out) / "features", dataset, backbone, settings, block)
+    runs = [plan(n, m, store, backbone, prompt, out, keep_log_probs) for n, m in methods.items()]
+    runs = [run.begin() for run in runs]
+    unfinished = {run.method for run in runs if run.status == "running" or run.missing()}
+    if unfinished:
+        encode_missing(store, backbone, workers=workers, batch=batch, progress=progress)
+        predict_missing(store, backbone, prompt, methods, runs, progress)
+        skipped = store.skipped()
+        runs = [run.finish(skipped) if run.method in unfinished else run for run in runs]
+    return [_with_answers(run) for run in runs]
+
+
+def check_fit(dataset: Dataset, prompt: Prompt, methods: Mapping[str, Method]) -> None:
+    """Refuse at once what could only fail, or mislead, after the images are encoded."""
+    if not methods:
+        raise TammesError("no method to evaluate: name one at least")
+    for method in methods.values():
+        prompt.admit(method)
+    asked, known = prompt.classnames, clean_classnames(dataset.classnames)
+    if len(asked) != len(known):
+        raise DataError(
+            f"{dataset.name} has {len(known)} classes, the prompt {len(asked)}: make the prompt "
+            "from dataset.classnames"
+        )
+    if asked != known and sorted(asked) == sorted(known):
+        first = next(i for i, (a, b) in enumerate(zip(asked, known, strict=True)) if a != b)
+        raise DataError(
+            f"{dataset.name} and the prompt hold the same class names in another order: label "
+            f"{first} is {known[first]!r} in the one and {asked[first]!r} in the other"
+        )
+
+
+def plan(
+    name: str,
+    method: Method,
+    store: FeatureStore,
+    backbone: Backbone,
+    prompt: Prompt,
+    out: str | Path,
+    keep_log_probs: bool = True,
+) -> Run:
+    """Write down what a run depends on, before anything is computed."""
+    dataset = store.dataset
+    settings = {
+        **store.identity,
+        "task": dataset.task,
+        "prompt": prompt.fingerprint,
+        "method": describe(method),
+        "log_probs": keep_log_probs,
+    }
+    return Run(
+        dataset=dataset.name,
+        model=backbone.name,
+        prompt=prompt.template,
+        method=name,
+        settings=settings,
+        classnames=dataset.classnames,
+        images=len(dataset),
+        blocks=len(store),
+        root=str(dataset.root.absolute()),
+    ).within(out)
+
+
+def predict_missing(
+    store: FeatureStore,
+    backbone: Backbone,
+    prompt: Prompt,
+    methods: Mapping[str, Method],
+    runs: Sequence[Run],
+    progress: Progress | None = None,
+) -> None:
+    """Compute the rows that runs lack: methods that lack the same block share one pass over it."""
+    lacking = {run.method: set(run.missing()) for run in runs}
+    blocks = sorted(set().union(*lacking.values()))
+    total = len(store.dataset)
+    done = total - sum(len(store.items(index)) for index in blocks)
+    engine = _engine(backbone, prompt, methods, total) if blocks else None
+    for index in blocks:
+        assert engine is not None
+        waiting = [run for run in runs if index in lacking[run.method]]
+        _predict_block(engine, store.read(index), waiting, methods, index)
+        done += len(store.items(index))
+        if progress is not None:
+            progress(done, total, "predict")
+
+
+def _engine(
+    backbone: Backbone, prompt: Prompt, methods: Mapping[str, Method], images: int
+) -> Engine:
+    """Prepare for the whole dataset, not for what is left: a resumed run must compute alike."""
+    looks = any(method.looks_at_views for method in methods.values())
+    return Engine(backbone, prompt, images=images if looks else 1)
+
+
+def _predict_block(
+    engine: Engine, block: Block, runs: Sequence[Run], methods: Mapping[str, Method], index: int
+) -> None:
+    """Answer for one block, and keep its rows."""
+    if not block.items:
+        tables = [pa.table({"id": pa.array([], pa.string())})] * len(runs)
+    else:
+        outcomes = engine.predict(block.features, [methods[run.method] for run in runs])
+        keep = [run.settings["log_probs"] for run in runs]
+        tables = [rows_of(block.items, o, k) for o, k in zip(outcomes, keep, strict=True)]
+    for run, table in zip(runs, tables, strict=True):
+        run.write_rows(index, table)
+
+
+def _with_answers(run: Run) -> Run:
+    """Refuse a run in which no image could be read; its record says why for each."""
+    if run.status == "failed":
+        name, reason = next(iter(run.skipped.items()))
+        raise DataError(
+            f"{run.dataset}: none of the {run.images} images could be read; {name}: {reason}. "
+            f"All reasons are in {run.folder / 'run.json'}"
+        )
+    return run
