@@ -11,6 +11,7 @@ import torch
 from hypothesis import HealthCheck, settings
 
 from tammes import Backbone, load_backbone
+from tammes.backbones.random import random_backbone
 
 GOLDEN = Path(__file__).parent / "golden"
 settings.register_profile(
@@ -61,3 +62,9 @@ KINDS = {
     "causal-gelu": {"quick_gelu": False, "heads": 4, "layers": 1},
     "bidirectional": {"causal": False, "context_length": 20},
 }
+
+
+@pytest.fixture(scope="session", params=list(KINDS))
+def backbone(request: pytest.FixtureRequest) -> Backbone:
+    """Each kind of random model in turn."""
+    return random_backbone(**KINDS[request.param])

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import KINDS
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import normalize
 
+from conftest import KINDS
 from tammes import METHODS, Backbone, Engine, Method, Prompt, tune
 from tammes.backbones.random import random_backbone
 from tammes.engine.text import PackedText, PaddedText, text_encoder

@@ -1,8 +1,8 @@
 """Terms on the class embeddings: unit rows in, one scalar out, lower is better.
 
 A term sees unit text features `[..., N, D]` and answers `[...]`, so that one formula serves one
-prompt and a batch of prompts. `same` marks the classes that share a token sequence (the diagonal always):
-they can never be told apart, so no term may look at the angle between them.
+prompt and a batch of prompts. `same` marks the classes that share a token sequence (the diagonal
+always): they can never be told apart, so no term may look at the angle between them.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ def parse_term(text: str) -> tuple[float, Term]:
         raise UnknownName.of("regularizer", name, REGULARIZERS)
     try:
         call = ast.parse(f"f({fields.rstrip().removesuffix(')')})", mode="eval").body
-        assert isinstance(call, ast.Call)
+        if not isinstance(call, ast.Call) or call.args:
+            raise ValueError("fields are written name=value")
         settings = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
         return float(weight), REGULARIZERS[name](**settings)
     except (SyntaxError, ValueError, TypeError) as problem:

@@ -45,6 +45,12 @@ class Affine:
         """Map the last dimension."""
         return functional.linear(x, self.weight, self.bias)
 
+    def scaled(self, factor: Tensor | float) -> Affine:
+        """Multiply the result, for one factor or a column `[out, 1]` of them."""
+        column = torch.as_tensor(factor).to(self.weight).expand(len(self.weight), 1)
+        bias = None if self.bias is None else self.bias * column[:, 0]
+        return Affine(self.weight * column, bias)
+
 
 @dataclass(frozen=True)
 class Layer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import warnings
 import zipfile
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -59,7 +60,9 @@ def _read(path: Path) -> dict[str, Tensor]:
         _collect(_read_inert(path), "", weights)
         return weights
     try:
-        return _flat(torch.load(path, map_location="cpu", weights_only=True))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what matters comes as an error
+            return _flat(torch.load(path, map_location="cpu", weights_only=True))
     except pickle.UnpicklingError:
         if not zipfile.is_zipfile(path):
             raise
@@ -115,6 +118,15 @@ class _Inert:
 
     def __init__(self, *_: Any) -> None:
         pass
+
+    def __call__(self, *_: Any) -> _Inert:
+        return self
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+    def extend(self, values: Any) -> None:
+        """Take list items, to keep none."""
 
     def __setstate__(self, state: Any) -> None:
         self.state = state if isinstance(state, dict) else {}

@@ -60,7 +60,7 @@ class Engine:
         budget = TOKENS_PER_PASS.get(backbone.device.type, TOKENS_PER_PASS["cpu"])
         self._per_pass = max(1, budget // self._encode.tokens)
         self._static: dict[Method, tuple[Tensor, Tensor]] = {}
-        self._start = None if prompt.conditioned else Start(self._encode, prompt)
+        self._start = None if prompt.conditioned else Start(self._encode, prompt, self._per_pass)
         if self._start is not None and gradient != "vjp":
             self._start.prepare(images, always=gradient == "jacobian")
 
@@ -157,10 +157,10 @@ class Engine:
 class Start:
     """The start that all images share: class features, and the terms' values and gradients."""
 
-    def __init__(self, encode: TextEncoder, prompt: Prompt) -> None:
+    def __init__(self, encode: TextEncoder, prompt: Prompt, per_pass: int) -> None:
         self._encode, self._prompt = encode, prompt
         self._terms: dict[Term, tuple[Tensor, Tensor]] = {}
-        self.pull = Pullback(encode, prompt.context)
+        self.pull = Pullback(encode, prompt.context, per_pass)
         self.text = self.pull.text
 
     @property

@@ -19,8 +19,10 @@ from tammes.objectives import mean_entropy
 class Pullback:
     """Class features at the shared start, and gradients through them."""
 
-    def __init__(self, encode: TextEncoder, context: Float[Tensor, "m w"]) -> None:
-        self._encode = encode
+    def __init__(
+        self, encode: TextEncoder, context: Float[Tensor, "m w"], per_pass: int = 32
+    ) -> None:
+        self._encode, self._per_pass = encode, per_pass
         with torch.enable_grad():
             self._context = context.detach().clone().requires_grad_()
             self._graph = encode(self._context[None])[0]
@@ -52,7 +54,7 @@ class Pullback:
             )[0]
 
         if self._encode.vectorizes:
-            return pull(cotangents, True)
+            return torch.cat([pull(some, True) for some in cotangents.split(self._per_pass)])
         return torch.stack([pull(one, False) for one in cotangents])
 
     def build_jacobian(self, chunk: int = 8) -> None:

@@ -8,13 +8,13 @@ classes, and every class attends to their keys and values.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import normalize
+from torch.nn.functional import normalize, silu
 
 from tammes.backbones import Backbone, CausalText
 from tammes.backbones.backbone import Layer
@@ -60,7 +60,7 @@ class PaddedText:
 
 @dataclass(frozen=True)
 class Bucket:
-    """Neighboring classes whose suffixes have the same length, as a slice of the packed row."""
+    """Neighboring classes whose suffixes have the same length; `span` are their suffix tokens."""
 
     start: int
     count: int
@@ -84,6 +84,7 @@ class PackedText:
 
     def __init__(self, backbone: Backbone, tower: CausalText, prompt: Prompt) -> None:
         self._tower = tower
+        self._layers = [_folded(layer, tower.heads) for layer in tower.layers]
         self.prefix = prompt.first + len(prompt.context)
         lengths = tower.ends(prompt.tokens) + 1 - self.prefix
         order = lengths.argsort(stable=True)
@@ -122,48 +123,63 @@ class PackedText:
     def _run(self, prefixes: Tensor, suffixes: Tensor, buckets: Sequence[Bucket]) -> Tensor:
         """Run the tower over packed rows, the last block for the end tokens only."""
         row = torch.cat([prefixes, suffixes], dim=1).to(self._tower.positions.dtype)
-        for layer in self._tower.layers[:-1]:
-            heads = self._heads(layer.qkv(layer.attention_norm(row)))
-            row = _block(layer, row, self._attend(*heads, buckets))
-        layer = self._tower.layers[-1]
-        heads = self._heads(layer.qkv(layer.attention_norm(row)))
+        sizes = [self.prefix, *(b.count * b.length for b in buckets)]
+        for layer in self._layers[:-1]:
+            row = _block(layer, row, self._attend(layer, row, buckets, sizes))
+        layer = self._layers[-1]
         ends = torch.cat([self.prefix + _ends(b) for b in buckets]).to(row.device)
-        row = _block(layer, row[:, ends], self._attend_ends(*heads, buckets, ends))
+        row = _block(layer, row[:, ends], self._attend_ends(layer, row, buckets, sizes, ends))
         features = self._tower.projection(self._tower.final(row))
         return normalize(features.float(), dim=-1)
 
     def _attend(
-        self, queries: Tensor, keys: Tensor, values: Tensor, buckets: Sequence[Bucket]
+        self, layer: Layer, row: Tensor, buckets: Sequence[Bucket], sizes: list[int]
     ) -> Tensor:
         """Attend within the prefix, and from every suffix to the prefix and itself."""
-        (q, _), (k, own_k), (v, own_v) = (self._split(t) for t in (queries, keys, values))
-        own_q = queries[:, :, self.prefix :]
-        parts = [_causal_attention(q, k, v)]
-        for b in buckets:
-            own = (own_q[:, :, b.span], own_k[:, :, b.span], own_v[:, :, b.span])
-            parts.append(_suffix_attention(k, v, *own, b.length))
+        # One split, not a slice per bucket: its gradient is one concatenation.
+        queries, keys, values = (t.split(sizes, dim=2) for t in self._heads(layer, row))
+        shared = (keys[0], values[0])
+        parts = [_causal_attention(queries[0], *shared)]
+        for b, *own in zip(buckets, queries[1:], keys[1:], values[1:], strict=True):
+            parts.append(_suffix_attention(*shared, *own, b.length))
         return _merge(torch.cat(parts, dim=2))
 
     def _attend_ends(
-        self, queries: Tensor, keys: Tensor, values: Tensor, buckets: Sequence[Bucket], ends: Tensor
+        self,
+        layer: Layer,
+        row: Tensor,
+        buckets: Sequence[Bucket],
+        sizes: list[int],
+        ends: Tensor,
     ) -> Tensor:
         """Attend from the end tokens to the prefix and their own class."""
-        (k, own_k), (v, own_v) = (self._split(t) for t in (keys, values))
-        asked = queries[:, :, ends]
-        parts = [
-            _end_attention(k, v, asked[:, :, b.classes], own_k[:, :, b.span], own_v[:, :, b.span])
-            for b in buckets
-        ]
-        return _merge(torch.cat(parts, dim=2))
+        asked, keys, values = self._heads(layer, row)
+        queries = asked[:, :, ends].split([b.count for b in buckets], dim=2)
+        (k, *own_k), (v, *own_v) = keys.split(sizes, dim=2), values.split(sizes, dim=2)
+        each = zip(queries, own_k, own_v, strict=True)
+        return _merge(torch.cat([_end_attention(k, v, *own) for own in each], dim=2))
 
-    def _split(self, heads: Tensor) -> tuple[Tensor, Tensor]:
-        return heads[:, :, : self.prefix], heads[:, :, self.prefix :]
-
-    def _heads(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Split [b, t, 3·w] into queries, keys and values [b, heads, t, w / heads]."""
+    def _heads(self, layer: Layer, row: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Give queries, keys and values [b, heads, t, w / heads]."""
+        qkv = layer.qkv(layer.attention_norm(row))
         split = qkv.unflatten(2, (3, self._tower.heads, -1)).permute(2, 0, 3, 1, 4)
         queries, keys, values = split.unbind(0)
-        return queries * queries.shape[-1] ** -0.5, keys, values
+        return queries, keys, values
+
+
+def _folded(layer: Layer, heads: int) -> Layer:
+    """Move constant factors into the weights: the query scale, and QuickGELU's 1.702.
+
+    `x·sigmoid(1.702·x) = silu(1.702·x) / 1.702`, and silu is one kernel where QuickGELU is three.
+    """
+    width = layer.qkv.weight.shape[1]
+    scale = torch.ones(3 * width, 1).to(layer.qkv.weight)
+    scale[:width] = (width // heads) ** -0.5
+    qkv = layer.qkv.scaled(scale)
+    if type(layer.activation).__name__ not in ("QuickGELU", "QuickGELUActivation"):
+        return replace(layer, qkv=qkv)
+    up, down = layer.up.scaled(1.702), replace(layer.down, weight=layer.down.weight / 1.702)
+    return replace(layer, qkv=qkv, up=up, activation=silu, down=down)
 
 
 def _buckets(sorted_lengths: list[int]) -> Iterator[Bucket]:
