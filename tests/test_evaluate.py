@@ -313,13 +313,17 @@ torch.set_num_threads(1)
 from tammes import METHODS, Prompt, load_backbone
 from tammes.datasets import load_dataset
 from tammes.evaluate import evaluate
+from tammes.images import open_image
 from tammes.views import ViewSettings
 
 checkpoint, images, out = map(Path, sys.argv[1:])
 backbone, dataset = load_backbone(checkpoint, device="cpu"), load_dataset(images)
 prompt = Prompt.from_template(backbone, dataset.classnames)
 methods = {name: METHODS[name] for name in ("zero-shot", "a-tpt")}
-import pyarrow.compute  # otherwise imported in every child
+
+# What every child would otherwise do again
+import pyarrow.compute
+assert backbone.fingerprint and open_image(dataset.items[0].open())
 fsync, rename = os.fsync, Path.replace
 
 def run(out, kill_at):

@@ -101,6 +101,7 @@ def plan(
         images=len(dataset),
         blocks=len(store),
         root=str(dataset.root.absolute()),
+        ignored=len(dataset.ignored),
     ).within(out)
 
 

@@ -32,6 +32,7 @@ from tammes.preprocessing import Preprocessing
 from tammes.storage import digest, is_parquet_of, read_parquet, slug, sweep_partial, write_parquet
 from tammes.views import ViewSettings, views_of
 
+FORMAT = 1  # raise it when the same settings give other features
 BLOCK = 64  # images per shard: what a crash can cost
 BATCH = {"cpu": 64, "cuda": 512}  # views per pass of the image encoder
 
@@ -67,6 +68,7 @@ class FeatureStore:
         self.settings = settings or ViewSettings()
         self.dataset, self.block = dataset, block
         self.identity: Mapping[str, Any] = {
+            "format": FORMAT,
             "weights": backbone.fingerprint,
             "images": dataset.fingerprint,
             "views": asdict(self.settings),

@@ -48,7 +48,8 @@ Status = Literal["running", "finished", "failed"]
 class Run:
     """One method on one dataset with one model: what was asked, and how far it got.
 
-    `settings` holds all that the rows depend on; `root / id` is where an image lies.
+    `settings` holds all that the rows depend on; `root / id` is where an image lies. `ignored` counts
+    the files of the dataset's folder that are no images, `skipped` says why an image has no row.
     """
 
     dataset: str
@@ -61,6 +62,7 @@ class Run:
     blocks: int
     root: str
     folder: Path = field(default=Path(), compare=False)
+    ignored: int = 0
     status: Status = "running"
     skipped: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)

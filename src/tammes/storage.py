@@ -63,12 +63,9 @@ def write_parquet(path: Path, table: pa.Table, about: Mapping[str, Any], **optio
 def is_parquet_of(path: Path, about: Mapping[str, Any]) -> bool:
     """Tell whether a whole file is there that belongs to this record."""
     try:
-        with parquet.ParquetFile(path) as file:
-            metadata = file.schema_arrow.metadata or {}
+        metadata = parquet.read_metadata(path).metadata or {}
         return bool(metadata.get(b"tammes") == _canonical(about).encode())
-    except FileNotFoundError:
-        return False
-    except (OSError, ValueError):  # truncated, or never a Parquet file
+    except (OSError, ValueError):  # absent, truncated, or never a Parquet file
         return False
 
 
