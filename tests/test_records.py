@@ -201,7 +201,7 @@ def test_an_edited_record_is_refused(run: Run, tmp_path: Path):
 
 
 def test_absent_folders_are_named(tmp_path: Path):
-    with pytest.raises(StoreError, match="no such folder.*nowhere"):
+    with pytest.raises(StoreError, match=r"no such folder.*nowhere"):
         load_runs(tmp_path / "nowhere")
     assert load_runs(tmp_path) == []
     with pytest.raises(StoreError, match=r"cannot read .*run\.json"):

@@ -48,8 +48,8 @@ Status = Literal["running", "finished", "failed"]
 class Run:
     """One method on one dataset with one model: what was asked, and how far it got.
 
-    `settings` holds all that the rows depend on; `root / id` is where an image lies. `ignored` counts
-    the files of the dataset's folder that are no images, `skipped` says why an image has no row.
+    `settings` holds all that the rows depend on; `root / id` is where an image lies. `skipped` says
+    why an image has no row; `ignored` counts the files that were never taken for images.
     """
 
     dataset: str
