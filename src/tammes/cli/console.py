@@ -1,0 +1,64 @@
+"""How commands speak: results on stdout, everything else on stderr, errors in one line."""
+
+from __future__ import annotations
+
+import errno
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from typer import Exit
+from typer.core import TyperGroup
+
+from tammes.errors import TammesError
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells count
+
+
+class Commands(TyperGroup):
+    """Commands whose errors are messages: 2 for a refusal, 130 for Ctrl-C, no traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except TammesError as problem:
+            raise _refuse(str(problem)) from problem
+        except KeyboardInterrupt as problem:
+            raise _refuse("interrupted", INTERRUPTED) from problem
+        except OSError as problem:
+            if problem.errno == errno.EPIPE:  # the reader left: nobody is there to be told
+                raise
+            where = f"{problem.filename}: " if problem.filename else ""
+            raise _refuse(f"{where}{problem.strerror or problem}") from problem
+        except RuntimeError as problem:
+            if type(problem).__name__ != "OutOfMemoryError":  # torch's, which is not imported here
+                raise
+            raise _refuse(f"out of memory: try a smaller --batch ({problem})") from problem
+
+
+def say(message: str, style: str = "") -> None:
+    """Print a line for people on stderr."""
+    from rich.console import Console
+    from rich.text import Text
+
+    line = Text.assemble(("tammes: ", "bold red" if style == "error" else "bold"), message)
+    Console(stderr=True).print(line, soft_wrap=True)
+
+
+def flowing(command: Callable[..., None]) -> str:
+    """Give a docstring with one line per paragraph, for pages of any width."""
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    return "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
+
+
+def examples(*lines: str) -> str:
+    """Write examples as the end of a help page."""
+    return "\n\n".join(["Examples:", *(f"$ {line}" for line in lines)])
+
+
+def _refuse(message: str, code: int = 2) -> Exit:
+    sys.stdout.flush()
+    say(message, "error")
+    return Exit(code)

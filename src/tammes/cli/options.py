@@ -1,0 +1,87 @@
+"""Options that several commands share: what they are called and what their help says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+TEMPLATE = "a photo of a {}."
+PRESET = "fine-grained"
+METHOD, MODEL, VIEWS, WORK, OUTPUT = "Method", "Model", "Views", "Work", "Output"
+
+Classes = Annotated[str | None, Option(help="Class names, separated by commas.")]
+ClassesFile = Annotated[
+    Path | None, Option(help="File with one class name per line, or a JSON list of names.")
+]
+Template = Annotated[
+    str,
+    Option(
+        "--template",
+        "-t",
+        help="Sentence with {} for the class name, a name of `tammes list templates`, "
+        "coop:FILE or cocoop:FILE.",
+        rich_help_panel=METHOD,
+    ),
+]
+Terms = Annotated[
+    list[str] | None,
+    Option(
+        "--term",
+        help="Build a method of your own: entropy plus this term, as 'angular(tau=0.999):40'. "
+        "Several are added up. Terms: angular, dispersion, orthogonality, frobenius.",
+        rich_help_panel=METHOD,
+    ),
+]
+Preset = Annotated[
+    str,
+    Option(
+        help="Weights of the terms: fine-grained, or shift for ImageNet's variants.",
+        rich_help_panel=METHOD,
+    ),
+]
+Temperature = Annotated[
+    float, Option(help="Divide the logits by this after tuning.", rich_help_panel=METHOD)
+]
+Model = Annotated[
+    str,
+    Option(
+        "--model",
+        "-m",
+        help="pocket, a name of `tammes list models`, a checkpoint or a model folder.",
+        rich_help_panel=MODEL,
+    ),
+]
+Device = Annotated[
+    str | None,
+    Option(help="cpu, cuda, cuda:1, … By default CUDA where there is one.", rich_help_panel=MODEL),
+]
+Precision = Annotated[
+    str | None,
+    Option(help="fp32, fp16 or bf16. By default fp16 on CUDA, else fp32.", rich_help_panel=MODEL),
+]
+Views = Annotated[
+    int, Option(help="Views per image, the clean one included.", min=1, rich_help_panel=VIEWS)
+]
+AugMix = Annotated[
+    bool | None, Option("--augmix/--no-augmix", help="Mix the views.", rich_help_panel=VIEWS)
+]
+Seed = Annotated[int, Option(help="Seed of the random views.", rich_help_panel=VIEWS)]
+Batch = Annotated[
+    int | None,
+    Option(
+        help="Views per pass of the image encoder. By default 64, on CUDA 512.",
+        min=1,
+        rich_help_panel=WORK,
+    ),
+]
+Workers = Annotated[
+    int | None,
+    Option(
+        help="Threads that decode images. By default one per core, up to 8.",
+        min=1,
+        rich_help_panel=WORK,
+    ),
+]
+AsJson = Annotated[bool, Option("--json", help="Write JSON.", rich_help_panel=OUTPUT)]
