@@ -286,3 +286,12 @@ def test_prompts_tune_on_half_precision(tiny_path):
         tune(b, Prompt.from_template(b, names), METHODS["a-tpt"], features) for b in (half, full)
     )
     torch.testing.assert_close(one.probs, other.probs, atol=0.1, rtol=0)
+
+
+def test_the_arranged_image_tower_is_the_same_tower(tiny):
+    from tammes.backbones._open_clip import _layer
+    from tammes.backbones.vision import fast_vit
+
+    fast = fast_vit(tiny.model.visual, _layer)
+    pixels = torch.randn(3, 3, 32, 32, generator=torch.manual_seed(0))
+    torch.testing.assert_close(fast(pixels), tiny.encode_image(pixels), atol=1e-5, rtol=1e-5)

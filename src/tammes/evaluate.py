@@ -146,6 +146,9 @@ def _predict_block(
         outcomes = engine.predict(block.features, [methods[run.method] for run in runs])
         keep = [run.settings["log_probs"] for run in runs]
         tables = [rows_of(block.items, o, k) for o, k in zip(outcomes, keep, strict=True)]
+        for run, outcome in zip(runs, outcomes, strict=True):
+            if index == 0:
+                run.write_classes(start=engine.start, tuned=outcome.text)
     for run, table in zip(runs, tables, strict=True):
         run.write_rows(index, table)
 

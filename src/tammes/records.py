@@ -9,6 +9,7 @@ depend on, so that rows of two settings can never meet in one folder.
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import platform
@@ -22,6 +23,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
+from torch import Tensor
 
 from tammes.calibration import Outcomes, measure
 from tammes.datasets import Item
@@ -124,6 +126,13 @@ class Run:
     def write_rows(self, index: int, rows: pa.Table) -> None:
         """Keep the rows of one block."""
         write_parquet(self.part(index), rows, self._about(index), compression="zstd")
+
+    def write_classes(self, start: Tensor | None, tuned: Tensor) -> None:
+        """Keep the class features before and after tuning, for the report's angle maps."""
+        kept = {"tuned": tuned} if start is None else {"start": start, "tuned": tuned}
+        file = io.BytesIO()
+        np.savez(file, **{name: text.cpu().numpy() for name, text in kept.items()})
+        write_atomically(self.folder / "classes.npz", file.getvalue())
 
     def rows(self) -> pa.Table:
         """Read the rows that are there, in the order of the dataset."""

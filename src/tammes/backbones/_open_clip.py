@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tammes.backbones.backbone import (
     largest_id,
 )
 from tammes.backbones.checkpoint import read_weights
+from tammes.backbones.vision import compiled, fast_vit
 from tammes.errors import UnknownName, WeightsError
 from tammes.preprocessing import CLIP_MEAN, CLIP_STD, Preprocessing
 
@@ -115,12 +117,24 @@ def from_open_clip(name: str, model: Any, tokenizer: Any) -> Backbone:
         context_length=int(model.context_length) if hasattr(model, "context_length") else 77,
         token_embedding=_token_embedding(text),
         encode_text=model.encode_text,
-        encode_image=model.encode_image,
+        encode_image=_image_tower(model),
         log_scale=model.logit_scale,
         bias=getattr(model, "logit_bias", None),
         preprocessing=_preprocessing(model),
         causal=_causal(model, text),
     )
+
+
+def _image_tower(model: Any) -> Callable[[Tensor], Tensor]:
+    """Choose how to run the image tower: as it is on a CPU, arranged for speed on a GPU."""
+    if model.logit_scale.device.type != "cuda":
+        return model.encode_image
+    fast = fast_vit(model.visual, _layer)
+    if fast is not None:
+        return fast
+    visual = model.visual.to(memory_format=torch.channels_last)
+    run = compiled(visual.forward)
+    return lambda pixels: run(pixels.contiguous(memory_format=torch.channels_last))
 
 
 def _token_embedding(text: Any) -> nn.Embedding:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from tammes.backbones._open_clip import from_open_clip
@@ -25,7 +27,12 @@ def random_backbone(
     """Build a CLIP with random weights; `causal=False` makes a SigLIP-like text tower instead."""
     import open_clip
 
-    text = {"context_length": context_length, "width": width, "heads": heads, "layers": layers}
+    text: dict[str, Any] = {
+        "context_length": context_length,
+        "width": width,
+        "heads": heads,
+        "layers": layers,
+    }
     if not causal:
         text |= {"no_causal_mask": True, "proj_bias": True, "pool_type": "last"}
     vision = {"layers": 1, "width": 32, "head_width": 16, "patch_size": 16}

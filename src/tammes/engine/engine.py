@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from tammes.backbones import Backbone
 from tammes.engine.gradient import Pullback, entropy_slope, jacobian_pays
@@ -25,6 +26,7 @@ TOKENS_PER_PASS = {"cpu": 8192, "cuda": 262144}
 class Outcome:
     """One method's answers for a batch of images.
 
+    `text` are the class features after the last step, averaged over the batch and made unit again;
     `image_independent` is the share of context coordinates whose first step has the sign of the
     terms' gradient alone; NaN where there is no step, no term or no start that images share.
     """
@@ -34,6 +36,7 @@ class Outcome:
     kept: Int[Tensor, "b k"]
     losses: Float[Tensor, "b s"]
     image_independent: Float[Tensor, " b"]
+    text: Float[Tensor, "n d"]
 
     @property
     def probs(self) -> Float[Tensor, "b n"]:
@@ -65,6 +68,11 @@ class Engine:
             self._start.prepare(images, always=gradient == "jacobian")
 
     @property
+    def start(self) -> Float[Tensor, "n d"] | None:
+        """Class features at the start that images share, if they share one."""
+        return None if self._start is None else self._start.text
+
+    @property
     def gradient(self) -> str:
         """How the first step's gradients are taken: `jacobian`, `vjp` or `per image`."""
         return "per image" if self._start is None else self._start.kind
@@ -92,16 +100,26 @@ class Engine:
         if self._start is not None and not method.looks_at_views:
             losses, text = self._one_for_all(glance, method)
             logits, angle = self._read(glance.features, text)
+            mean = text[0]
         else:
             contexts, losses = self._tune(glance, method)
-            pairs = zip(
-                glance.features.split(self._per_pass), contexts.split(self._per_pass), strict=True
-            )
-            read = [self._read(features, self._encode(c)) for features, c in pairs]
-            logits, angle = (torch.cat(parts) for parts in zip(*read, strict=True))
+            logits, angle, mean = self._read_all(glance.features, contexts)
         size = len(glance.features)
         kept, share = glance.kept(method.keep), glance.image_independent(method)
-        return Outcome(logits, angle.expand(size), kept, losses.expand(size, -1), share)
+        return Outcome(logits, angle.expand(size), kept, losses.expand(size, -1), share, mean)
+
+    def _read_all(self, features: Tensor, contexts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Encode the contexts, a few per pass; give logits, angles and the mean class features."""
+        logits, angles, total = [], [], torch.zeros(())
+        for some, tuned in zip(
+            features.split(self._per_pass), contexts.split(self._per_pass), strict=True
+        ):
+            text = self._encode(tuned)
+            one, angle = self._read(some, text)
+            logits.append(one)
+            angles.append(angle)
+            total = total.to(text) + text.sum(dim=0)
+        return torch.cat(logits), torch.cat(angles), normalize(total, dim=-1)
 
     def _one_for_all(self, glance: Glance, method: Method) -> tuple[Tensor, Tensor]:
         """Tune once, for every image of every batch: no image has a say in this method."""

@@ -14,7 +14,7 @@ from typing import Protocol
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import normalize, silu
+from torch.nn.functional import normalize
 
 from tammes.backbones import Backbone, CausalText
 from tammes.backbones.backbone import Layer
@@ -84,7 +84,7 @@ class PackedText:
 
     def __init__(self, backbone: Backbone, tower: CausalText, prompt: Prompt) -> None:
         self._tower = tower
-        self._layers = [_folded(layer, tower.heads) for layer in tower.layers]
+        self._layers = [_scaled_queries(layer.folded(), tower.heads) for layer in tower.layers]
         self.prefix = prompt.first + len(prompt.context)
         lengths = tower.ends(prompt.tokens) + 1 - self.prefix
         order = lengths.argsort(stable=True)
@@ -140,8 +140,8 @@ class PackedText:
         queries, keys, values = (t.split(sizes, dim=2) for t in self._heads(layer, row))
         shared = (keys[0], values[0])
         parts = [_causal_attention(queries[0], *shared)]
-        for b, *own in zip(buckets, queries[1:], keys[1:], values[1:], strict=True):
-            parts.append(_suffix_attention(*shared, *own, b.length))
+        for b, q, k, v in zip(buckets, queries[1:], keys[1:], values[1:], strict=True):
+            parts.append(_suffix_attention(*shared, q, k, v, b.length))
         return _merge(torch.cat(parts, dim=2))
 
     def _attend_ends(
@@ -167,19 +167,12 @@ class PackedText:
         return queries, keys, values
 
 
-def _folded(layer: Layer, heads: int) -> Layer:
-    """Move constant factors into the weights: the query scale, and QuickGELU's 1.702.
-
-    `x·sigmoid(1.702·x) = silu(1.702·x) / 1.702`, and silu is one kernel where QuickGELU is three.
-    """
+def _scaled_queries(layer: Layer, heads: int) -> Layer:
+    """Move the query scale of attention into the weights."""
     width = layer.qkv.weight.shape[1]
     scale = torch.ones(3 * width, 1).to(layer.qkv.weight)
     scale[:width] = (width // heads) ** -0.5
-    qkv = layer.qkv.scaled(scale)
-    if type(layer.activation).__name__ not in ("QuickGELU", "QuickGELUActivation"):
-        return replace(layer, qkv=qkv)
-    up, down = layer.up.scaled(1.702), replace(layer.down, weight=layer.down.weight / 1.702)
-    return replace(layer, qkv=qkv, up=up, activation=silu, down=down)
+    return replace(layer, qkv=layer.qkv.scaled(scale))
 
 
 def _buckets(sorted_lengths: list[int]) -> Iterator[Bucket]:
