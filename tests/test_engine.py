@@ -173,3 +173,21 @@ def test_a_template_without_words_before_the_name_cannot_be_tuned():
     assert_equal_to_specification(backbone, prompt, features, [METHODS["zero-shot"]])
     with pytest.raises(PromptError, match="no words before"):
         Engine(backbone, prompt).predict(features, [METHODS["a-tpt"]])
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without")
+@pytest.mark.parametrize("group", [16384, 8])
+def test_flex_rows_are_the_same_tower(group, monkeypatch):
+    from tammes.engine import flex
+
+    monkeypatch.setattr(flex, "GROUP", group)
+    backbone = BACKBONES["causal"]
+    prompt = Prompt.from_template(backbone, NAMES)
+    packed = PackedText(backbone, backbone.causal, prompt)
+    contexts = prompt.context + 0.01 * torch.randn(3, *prompt.context.shape)
+    lengths = [b.length for b in packed.buckets for _ in range(b.count)]
+    rows = flex.FlexRows(backbone.causal, packed.prefix, packed._suffix, lengths)
+    with torch.no_grad():
+        expected = packed(contexts)
+        ours = rows(packed._prefixes(contexts))[:, packed._inverse]
+    torch.testing.assert_close(ours, expected, atol=1e-5, rtol=0)

@@ -79,7 +79,7 @@ def files(out: Path) -> dict[str, bytes]:
     """All files that must not depend on how a run came about."""
     found = {}
     for path in sorted(out.rglob("*")):
-        if path.is_file() and path.suffix == ".parquet":
+        if path.is_file() and path.suffix in (".parquet", ".npz"):
             found[str(path.relative_to(out))] = path.read_bytes()
         elif path.name == "run.json":
             record = json.loads(path.read_bytes())
@@ -367,9 +367,10 @@ def test_killed_at_any_instant_a_rerun_ends_with_the_same_files(tiny_path: Path,
     ended = subprocess.run(job, capture_output=True, text=True, check=False, env=environment)
     assert ended.returncode == 0, ended.stderr
     points = int(ended.stdout)
-    assert points == 2 * (2 + 2 * 2 + 4)  # shards, rows, records; half written, not yet renamed
+    # shards, rows, class features, records; half written and not yet renamed
+    assert points == 2 * (2 + 2 * 2 + 2 + 4)
     whole = files(out / "whole")
-    assert len(whole) == 8
+    assert len(whole) == 10
     for point in range(points + 1):
         assert files(out / str(point)) == whole, f"killed at event {point}"
 

@@ -34,6 +34,7 @@ def outcome(count: int, seed: int = 0, steps: int = 1, scale: float = 4.0) -> Ou
         kept=torch.arange(6).expand(count, -1),
         losses=torch.rand(count, steps, generator=draw),
         image_independent=torch.full((count,), 0.25 if steps else float("nan")),
+        text=torch.zeros(7, 4),
     )
 
 

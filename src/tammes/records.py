@@ -129,9 +129,11 @@ class Run:
 
     def write_classes(self, start: Tensor | None, tuned: Tensor) -> None:
         """Keep the class features before and after tuning, for the report's angle maps."""
-        kept = {"tuned": tuned} if start is None else {"start": start, "tuned": tuned}
+        kept: dict[str, Any] = {"tuned": tuned.cpu().numpy()}
+        if start is not None:
+            kept["start"] = start.cpu().numpy()
         file = io.BytesIO()
-        np.savez(file, **{name: text.cpu().numpy() for name, text in kept.items()})
+        np.savez(file, **kept)
         write_atomically(self.folder / "classes.npz", file.getvalue())
 
     def rows(self) -> pa.Table:

@@ -45,6 +45,13 @@ class Affine:
         """Map the last dimension."""
         return functional.linear(x, self.weight, self.bias)
 
+    def parted(self, first: int) -> tuple[Affine, Affine]:
+        """Split the outputs into the first few and the rest."""
+        if self.bias is None:
+            return Affine(self.weight[:first]), Affine(self.weight[first:])
+        before = Affine(self.weight[:first], self.bias[:first])
+        return before, Affine(self.weight[first:], self.bias[first:])
+
     def scaled(self, factor: Tensor | float) -> Affine:
         """Multiply the result, for one factor or a column `[out, 1]` of them."""
         column = torch.as_tensor(factor).to(self.weight).expand(len(self.weight), 1)

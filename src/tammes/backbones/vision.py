@@ -124,9 +124,7 @@ def _pooled_block(tokens: Tensor, layer: Layer, heads: int) -> Tensor:
     """Run a block for the class token, which needs everybody's keys and values and nothing else."""
     b, t, w = tokens.shape
     normed = layer.attention_norm(tokens)
-    bias = layer.qkv.bias
-    ask = Affine(layer.qkv.weight[:w], None if bias is None else bias[:w])
-    tell = Affine(layer.qkv.weight[w:], None if bias is None else bias[w:])
+    ask, tell = layer.qkv.parted(w)
     queries = ask(normed[:, :1]).view(b, 1, heads, w // heads).transpose(1, 2)
     keys, values = tell(normed).view(b, t, 2, heads, w // heads).permute(2, 0, 3, 1, 4).unbind(0)
     attended = functional.scaled_dot_product_attention(queries, keys, values)

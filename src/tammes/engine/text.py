@@ -18,6 +18,7 @@ from torch.nn.functional import normalize
 
 from tammes.backbones import Backbone, CausalText
 from tammes.backbones.backbone import Layer
+from tammes.engine.flex import flex_rows
 from tammes.prompts import Prompt
 from tammes.tuner import class_features
 
@@ -97,12 +98,15 @@ class PackedText:
         self._leading = backbone.embed(prompt.tokens[0, : prompt.first])
         self._positions = positions[: self.prefix]
         self.tokens = self.prefix + len(self._suffix)
+        self._rows = flex_rows(tower, self.prefix, self._suffix, lengths[order].tolist())
         self.flops_per_token = 2 * sum(
             a.weight.numel() for x in tower.layers for a in (x.qkv, x.out, x.up, x.down)
         )
 
     def __call__(self, contexts: Float[Tensor, "b m w"]) -> Float[Tensor, "b n d"]:
         """Encode every class under every context."""
+        if self._rows is not None and not torch.is_grad_enabled():
+            return self._rows(self._prefixes(contexts))[:, self._inverse]
         suffix = self._suffix.expand(len(contexts), -1, -1)
         return self._run(self._prefixes(contexts), suffix, self.buckets)[:, self._inverse]
 
