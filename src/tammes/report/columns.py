@@ -90,6 +90,7 @@ class Column:
         """Give the format of the metric's values: a number of percent, or of radians."""
         if self.metric == "angle":
             return f".{digits + 2}f"
+        digits += self.metric == "sce"  # a mean over classes, most of which are never claimed
         return f"+.{digits}%" if self.metric == "gap" else f".{digits}%"
 
 

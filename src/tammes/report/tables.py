@@ -36,7 +36,8 @@ def notes(summary: Summary) -> str:
     said = "; ".join(f"{short}: {text}" for short, text in LEGEND.items())
     return (
         f"{said}. Ranges are {summary.level:.0%} bootstrap intervals from {summary.resamples} "
-        f"resamples; {SAME} marks a difference that cannot be told apart from 0. Every "
+        f"resamples; an ECE's takes the noise off that raises its value, and may lie below it. "
+        f"{SAME} marks a difference that cannot be told apart from 0. Every "
         "comparison stands alone: of twenty between equal methods, about one is marked real. The "
         "sentence on top calls a gain real only if it outlasts all comparisons (Bonferroni)."
     )

@@ -99,7 +99,7 @@ def _gain(paid: Sequence[Row], comparison: Comparison) -> tuple[str, str]:
         tried = len(comparison.rows) - 1
         return (
             MAYBE,
-            f"{change}, but one of {tried} methods would show that much too often by chance",
+            f"{change}, but with {tried} methods tried, one shows that much by chance too often",
         )
     if beyond:
         return PAID, change + (f", and beats {static}" if static else "")
