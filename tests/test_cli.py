@@ -18,6 +18,7 @@ from tammes import METHODS
 from tammes.classifier import ZeroShotClassifier
 from tammes.cli import app
 from tammes.cli.docs import page
+from tammes.datasets import find_entry
 
 DOCS = Path(__file__).parents[1] / "docs" / "cli.md"
 
@@ -115,6 +116,14 @@ def test_images_are_found_once_each(photos: Path, model: tuple[str, ...]) -> Non
     result = tammes(*words, "--classes", "cat,dog", *model, "--method", "zero-shot", "--json")
     found = [Path(record["path"]).relative_to(photos) for record in json.loads(result.stdout)]
     assert [p.as_posix() for p in found] == ["cat/0.png", "cat/1.png", "cat/2.png", "dog/0.png"]
+
+
+@pytest.mark.parametrize("path", ["x" * 300, "[", "**/[!", "a\nb", "/dev/null"])
+def test_odd_paths_are_answered(path: str, model: tuple[str, ...]) -> None:
+    words = ("classify", path, "--classes", "cat,dog", *model, "--method", "zero-shot", "--json")
+    (record,) = json.loads(tammes(*words, code=1).stdout)
+    assert record["path"] == path
+    assert record["error"]
 
 
 @pytest.mark.parametrize(
@@ -221,7 +230,7 @@ def test_a_reader_that_leaves_is_no_error(photos: Path, model: tuple[str, ...]) 
     child.stdout.close()
     assert child.stderr
     with child.stderr as stderr:
-        assert b"Traceback" not in stderr.read()
+        assert stderr.read() == b""
     child.wait()
 
 
@@ -246,6 +255,13 @@ def test_a_bench_is_resumed_and_extended(runs: Path, photos: Path, model: tuple[
     assert len(after) == len(before) + 1
 
 
+def test_own_photos_get_the_common_settings(runs: Path) -> None:
+    (path,) = runs.rglob("*--a-tpt--*/run.json")
+    settings = json.loads(path.read_text("utf-8"))["settings"]
+    assert settings["method"]["terms"] == [[80.0, "AngularDiversity(tau=0.99999)"]]
+    assert settings["views"] == {"count": 4, "augmix": False, "seed": 0}
+
+
 def test_a_report_has_many_forms(runs: Path, tmp_path: Path) -> None:
     assert "zero-shot" in tammes("report", runs).stdout
     rows = list(csv.DictReader(io.StringIO(tammes("report", runs, "--format", "csv").stdout)))
@@ -262,9 +278,44 @@ def test_limits_and_bad_images(photos: Path, tmp_path: Path, model: tuple[str, .
     words = ("bench", "--data", photos, "--out", tmp_path / "runs", *model)
     result = tammes(*words, "--methods", "zero-shot", "--limit", 4)
     assert "cat/1.png" in result.stdout
-    (record,) = (tmp_path / "runs").rglob("run.json")
-    assert json.loads(record.read_text())["images"] == 4
-    assert list(json.loads(record.read_text())["skipped"]) == ["cat/1.png"]
+    assert recorded(tmp_path / "runs")["images"] == 4
+    assert list(recorded(tmp_path / "runs")["skipped"]) == ["cat/1.png"]
+
+
+def recorded(folder: Path) -> dict:
+    """Read the only run of a folder."""
+    (path,) = folder.rglob("run.json")
+    return json.loads(path.read_text("utf-8"))
+
+
+def test_a_term_alone_is_the_only_method(
+    photos: Path, tmp_path: Path, model: tuple[str, ...]
+) -> None:
+    words = ("bench", "--data", photos, "--out", tmp_path / "runs", *model)
+    tammes(*words, "--term", "angular:5", "--temperature", 2)
+    method = recorded(tmp_path / "runs")["settings"]["method"]
+    assert method["terms"] == [[5.0, "AngularDiversity(tau=0.99999)"]]
+    assert method["temperature"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "weight", "augmix"),
+    [((), 10.0, True), (("--preset", "fine-grained", "--no-augmix"), 80.0, False)],
+)
+def test_a_benchmark_brings_what_was_published_for_it(
+    photos: Path, tmp_path: Path, model: tuple[str, ...], words: tuple[str, ...],
+    weight: float, augmix: bool,
+) -> None:  # fmt: skip
+    folder = find_entry("imagenet_a").folders
+    assert folder
+    root = tmp_path / "sets" / "imagenet-a"
+    root.mkdir(parents=True)
+    (photos / "cat").rename(root / folder[3])
+    fixed = ("bench", "--data", "imagenet_a", "--root", root, "--out", tmp_path / "runs", *model)
+    tammes(*fixed, *words, "--methods", "a-tpt")
+    settings = recorded(tmp_path / "runs")["settings"]
+    assert [term[0] for term in settings["method"]["terms"]] == [weight]
+    assert settings["views"]["augmix"] is augmix
 
 
 @pytest.mark.parametrize(

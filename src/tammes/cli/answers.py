@@ -29,9 +29,11 @@ class Row:
     def error(self) -> str | None:
         """Why there is no answer, without the path."""
         reason = self.answer.error
-        if reason is not None and Path(self.path).is_dir():
+        if reason is None:
+            return None
+        if _is_folder(self.path):
             return "no image in this folder"
-        return reason and reason.removeprefix(f"{self.path}: ")
+        return reason.removeprefix(f"{self.path}: ")
 
     def probabilities(self, top: int | None = None) -> dict[str, float]:
         """The most probable classes first, or all classes in their order."""
@@ -52,6 +54,13 @@ class Row:
             "probabilities": self.probabilities(top),
             "method": self.method,
         }
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return Path(path).is_dir()
+    except OSError:  # a name that no file could have
+        return False
 
 
 def write_json(rows: Iterable[Row], top: int | None) -> int:
