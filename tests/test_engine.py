@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from torch.nn.functional import normalize
 
 from conftest import KINDS
-from tammes import METHODS, Backbone, Engine, Method, Prompt, tune
+from tammes import METHODS, Backbone, Engine, Method, Prompt, load_backbone, tune
 from tammes.backbones.random import random_backbone
-from tammes.engine.text import PackedText, PaddedText, text_encoder
+from tammes.engine.text import PackedText, Packing, PaddedText, text_encoder
 from tammes.errors import PromptError
 from tammes.prompts import MetaNet
 from tammes.regularizers import REGULARIZERS
@@ -120,13 +120,23 @@ def test_nothing_given_is_changed():
     assert backbone.fingerprint == before[2]
 
 
-def test_the_packed_row_holds_no_padding():
-    backbone = BACKBONES["causal"]
-    prompt = Prompt.from_template(backbone, NAMES)
-    encode = text_encoder(backbone, prompt)
-    assert isinstance(encode, PackedText)
-    ends = prompt.tokens.argmax(-1) + 1
-    assert encode.tokens == 5 + int((ends - 5).sum())
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=30))
+def test_packing_keeps_pieces_whole(lengths):
+    packing = Packing.of(lengths, torch.device("cpu"))
+    tokens = sum(lengths)
+    owner = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
+    owner = torch.cat([owner, torch.tensor([-1])])[packing.places]
+    at = [(owner == i).nonzero().flatten() for i in range(len(lengths))]
+    assert [len(a) for a in at] == lengths
+    for piece, end in zip(at, packing.ends, strict=True):
+        assert piece[-1] == end
+        assert piece[0] // packing.size == piece[-1] // packing.size
+        block, offset = int(piece[0]) // packing.size, int(piece[0]) % packing.size
+        for i in range(len(piece)):
+            seen = packing.sees[block, offset + i].nonzero().flatten() + block * packing.size
+            assert seen.tolist() == piece[: i + 1].tolist()
+    assert (packing.places < tokens).sum() == tokens
+    assert len(packing.places) < 2 * tokens + packing.size
 
 
 def test_other_towers_take_the_generic_path():
@@ -185,9 +195,20 @@ def test_flex_rows_are_the_same_tower(group, monkeypatch):
     prompt = Prompt.from_template(backbone, NAMES)
     packed = PackedText(backbone, backbone.causal, prompt)
     contexts = prompt.context + 0.01 * torch.randn(3, *prompt.context.shape)
-    lengths = [b.length for b in packed.buckets for _ in range(b.count)]
-    rows = flex.FlexRows(backbone.causal, packed.prefix, packed._suffix, lengths)
+    rows = flex.FlexRows(backbone.causal, packed.prefix, packed._suffix, packed._lengths)
     with torch.no_grad():
-        expected = packed(contexts)
-        ours = rows(packed._prefixes(contexts))[:, packed._inverse]
+        expected, ours = packed(contexts), rows(packed._prefixes(contexts))
     torch.testing.assert_close(ours, expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("gradient", ["vjp", "jacobian"])
+def test_half_precision_answers_are_near(tiny_path, gradient):
+    full, half = (load_backbone(tiny_path, "cpu", p) for p in ("fp32", "bf16"))
+    features = views_of(full, 3, 16, 0)
+    one, other = (
+        Engine(b, Prompt.from_template(b, NAMES), gradient=gradient).predict(
+            features, [METHODS["a-tpt"]]
+        )[0]
+        for b in (full, half)
+    )
+    torch.testing.assert_close(other.probs, one.probs, atol=0.1, rtol=0)

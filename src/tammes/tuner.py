@@ -39,13 +39,12 @@ def tune(
     features = features.to(backbone.device, torch.float32)
     context = prompt.starts(features[0]).clone().requires_grad_()
     optimizer = torch.optim.AdamW([context], lr=method.lr, weight_decay=method.weight_decay)
-    kept = most_confident(
-        backbone.logits(features, class_features(backbone, prompt, context.detach())), method.keep
-    )
-    losses = []
+    kept, losses = None, []
     for _ in range(method.steps):
         text = class_features(backbone, prompt, context)
-        loss = method.entropy * mean_entropy(backbone.logits(features[kept], text))
+        logits = backbone.logits(features, text)
+        kept = most_confident(logits.detach(), method.keep) if kept is None else kept
+        loss = method.entropy * mean_entropy(logits[kept])
         for weight, term in method.terms:
             loss = loss + weight * term(text, prompt.same)
         (context.grad,) = torch.autograd.grad(loss, [context])
@@ -53,8 +52,9 @@ def tune(
         losses.append(float(loss.detach()))
     with torch.no_grad():
         text = class_features(backbone, prompt, context)
-        logits = backbone.logits(features[:1], text)[0] / method.temperature
-    return Episode(logits, text, context.detach(), kept, tuple(losses))
+        logits = backbone.logits(features, text)
+    kept = most_confident(logits, method.keep) if kept is None else kept
+    return Episode(logits[0] / method.temperature, text, context.detach(), kept, tuple(losses))
 
 
 def class_features(

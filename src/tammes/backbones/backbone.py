@@ -96,6 +96,11 @@ class CausalText:
     projection: Affine
     ends: Callable[[Tensor], Tensor]
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """What the matrix products are computed in (norms and embeddings may be wider)."""
+        return self.layers[0].qkv.weight.dtype
+
 
 def largest_id(tokens: Int[Tensor, "n l"]) -> Int[Tensor, " n"]:
     """Find the end token where it has the largest id of the vocabulary (CLIP)."""
@@ -148,8 +153,10 @@ class Backbone:
 
     @property
     def dtype(self) -> torch.dtype:
-        """What the weights are stored in."""
-        return next(p.dtype for p in self.model.parameters() if p.ndim > 1)
+        """What the matrix products are computed in (norms and embeddings may be wider)."""
+        return next(
+            m.weight.dtype for m in self.model.modules() if isinstance(m, nn.Linear | nn.Conv2d)
+        )
 
     @property
     def width(self) -> int:

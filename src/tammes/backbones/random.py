@@ -49,3 +49,17 @@ def random_backbone(
         model, {"size": image_size, "mean": CLIP_MEAN, "std": CLIP_STD}
     )
     return from_open_clip("random", model.to(device), open_clip.get_tokenizer("ViT-B-32"))
+
+
+def random_weights(
+    architecture: str, device: str | torch.device = "cpu", precision: str = "fp32", seed: int = 0
+) -> Backbone:
+    """Build one of open_clip's architectures with random weights, to time it or to try code."""
+    import open_clip
+
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = open_clip.create_model(
+            architecture, precision=precision, device=device, force_quick_gelu=True
+        )
+    return from_open_clip(f"{architecture}/random", model, open_clip.get_tokenizer(architecture))

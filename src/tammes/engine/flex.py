@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import normalize, pad
 
-from tammes.backbones.backbone import CausalText, Layer
+from tammes.backbones.backbone import Affine, CausalText, Layer
 from tammes.backbones.vision import compiled
 
 GROUP = 16384  # suffix tokens per row: 21,000 classes are a handful of rows
@@ -46,7 +46,8 @@ class FlexRows:
         self._tower, self._prefix = tower, prefix
         self._layers = [layer.folded() for layer in tower.layers]
         self._block, self._ends_block = compiled(_block), compiled(_ends_block)
-        suffixes = suffix.to(tower.positions.dtype)
+        self._last = self._layers[-1].qkv.parted(tower.positions.shape[1])
+        suffixes = suffix.to(tower.dtype)
         self._groups = [
             self._group(suffixes[start : start + sum(some)], some)
             for start, some in _groups(lengths)
@@ -55,7 +56,7 @@ class FlexRows:
     @torch.no_grad()
     def __call__(self, prefixes: Float[Tensor, "b p w"]) -> Float[Tensor, "b n d"]:
         """Encode the classes, in packed order, behind each prefix."""
-        prefixes = prefixes.to(self._tower.positions.dtype)
+        prefixes = prefixes.to(self._tower.dtype)
         return torch.cat([self._run(prefixes, group) for group in self._groups], dim=1)
 
     def _run(self, prefixes: Tensor, group: Group) -> Tensor:
@@ -63,7 +64,8 @@ class FlexRows:
         heads = self._tower.heads
         for layer in self._layers[:-1]:
             row = self._block(row, layer, heads, group.mask)
-        ends = self._ends_block(row, self._layers[-1], heads, group.end_mask, group.ends)
+        last = (self._layers[-1], *self._last)
+        ends = self._ends_block(row, *last, heads, group.end_mask, group.ends)
         features = self._tower.projection(self._tower.final(ends))
         return normalize(features.float(), dim=-1)
 
@@ -119,13 +121,14 @@ def _block(row: Tensor, layer: Layer, heads: int, mask: Any) -> Tensor:
     return row + layer.down(layer.activation(layer.up(layer.mlp_norm(row))))
 
 
-def _ends_block(row: Tensor, layer: Layer, heads: int, mask: Any, ends: Tensor) -> Tensor:
+def _ends_block(
+    row: Tensor, layer: Layer, ask: Affine, tell: Affine, heads: int, mask: Any, ends: Tensor
+) -> Tensor:
     """Run the last block for the end tokens, which need everybody's keys and values."""
     from torch.nn.attention.flex_attention import flex_attention
 
     b, t, w = row.shape
     normed = layer.attention_norm(row)
-    ask, tell = layer.qkv.parted(w)
     queries = ask(normed[:, ends]).view(b, -1, heads, w // heads).transpose(1, 2)
     keys, values = tell(normed).view(b, t, 2, heads, w // heads).permute(2, 0, 3, 1, 4).unbind(0)
     attended = flex_attention(queries, keys, values, block_mask=mask)
@@ -138,7 +141,7 @@ def flex_rows(
     tower: CausalText, prefix: int, suffix: Tensor, lengths: Sequence[int]
 ) -> FlexRows | None:
     """Use flex_attention where it is fast: CUDA, half precision, heads that its kernels take."""
-    half = tower.positions.dtype in (torch.float16, torch.bfloat16)
+    half = tower.dtype in (torch.float16, torch.bfloat16)
     per_head = tower.positions.shape[1] // tower.heads
     if not (tower.positions.is_cuda and half and per_head >= 16):
         return None

@@ -40,7 +40,8 @@ class Pullback:
         size = cotangents.abs().amax(dim=(1, 2), keepdim=True)
         unit = cotangents / size.clamp(min=torch.finfo(torch.float32).tiny)
         if self._jacobian is not None:
-            return (unit.flatten(1) @ self._jacobian).view(-1, *self._context.shape) * size
+            flat = unit.flatten(1).to(self._jacobian.dtype) @ self._jacobian
+            return flat.float().view(-1, *self._context.shape) * size
         return self._through_graph(unit) * size
 
     def _through_graph(self, cotangents: Tensor) -> Tensor:
@@ -57,22 +58,22 @@ class Pullback:
             return torch.cat([pull(some, True) for some in cotangents.split(self._per_pass)])
         return torch.stack([pull(one, False) for one in cotangents])
 
-    def build_jacobian(self, chunk: int = 8) -> None:
+    def build_jacobian(self) -> None:
         """Store J `[n·d, m·w]`, from one backward pass per feature for all classes together."""
-        encode = self._encode
+        encode, chunk = self._encode, 32 if self.text.is_cuda else 8
         assert isinstance(encode, PackedText), "only the packed encoder separates the classes"
         n, d = self.text.shape
         with torch.enable_grad():
             contexts = self._context.detach().expand(n, -1, -1).clone().requires_grad_()
             features = encode.per_class(contexts)
-        jacobian = self.text.new_empty(n, d, self._context.numel())
+        jacobian = self.text.new_empty(n, d, self._context.numel(), dtype=encode.dtype)
         for which in torch.arange(d, device=self.text.device).split(chunk):
             basis = torch.zeros(len(which), n, d, device=self.text.device)
             basis[torch.arange(len(which)), :, which] = 1
             (slopes,) = torch.autograd.grad(
                 features, contexts, basis, is_grads_batched=True, retain_graph=True
             )
-            jacobian[:, which] = slopes.flatten(2).transpose(0, 1)
+            jacobian[:, which] = slopes.flatten(2).transpose(0, 1).to(encode.dtype)
         self._jacobian = jacobian.flatten(0, 1)
 
 
@@ -88,11 +89,15 @@ def entropy_slope(
 
 
 def jacobian_pays(encode: TextEncoder, text: Tensor, context: Tensor, images: int) -> bool:
-    """Compare the multiplications of both ways for this many images, within 2 GiB for J."""
+    """Compare the multiplications of both ways for this many images, if J fits.
+
+    It may take 2 GiB of a computer's memory, a quarter of what a GPU has free.
+    """
     if not isinstance(encode, PackedText):
         return False
     n, d = text.shape
-    if 4 * n * d * context.numel() > 2**31:
+    free = torch.cuda.mem_get_info()[0] // 4 if text.is_cuda else 2**31
+    if encode.dtype.itemsize * n * d * context.numel() > free:
         return False
     through_graph = images * encode.tokens * encode.flops_per_token
     build = d * (n * encode.prefix + encode.tokens) * encode.flops_per_token
