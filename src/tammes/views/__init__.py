@@ -10,6 +10,7 @@ from tammes.preprocessing import Preprocessing
 from tammes.views.parameters import CLEAN, Box, Mix, Operation, View, ViewSettings
 from tammes.views.rendering import render_views
 from tammes.views.sampling import sample_views
+from tammes.views.tensor import render_batch, render_tensor
 
 __all__ = [
     "CLEAN",
@@ -18,6 +19,8 @@ __all__ = [
     "Operation",
     "View",
     "ViewSettings",
+    "render_batch",
+    "render_tensor",
     "render_views",
     "sample_views",
     "views_of",
