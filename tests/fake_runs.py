@@ -108,6 +108,7 @@ def _outcome(logits: np.ndarray, share: float, random: np.random.Generator) -> O
         losses=torch.zeros(count, 1),
         image_independent=torch.tensor(shares, dtype=torch.float32),
         text=torch.zeros(logits.shape[1], 2),
+        cosine=torch.tensor(random.normal(0.55, 0.02, size=count), dtype=torch.float32),
     )
 
 

@@ -16,7 +16,7 @@ from tammes.backbones.random import random_backbone
 from tammes.engine.text import PackedText, Packing, PaddedText, text_encoder
 from tammes.errors import PromptError
 from tammes.prompts import MetaNet
-from tammes.regularizers import REGULARIZERS
+from tammes.regularizers import REGULARIZERS, mean_cosine, mean_nearest_angle
 
 BACKBONES = {kind: random_backbone(**options) for kind, options in KINDS.items()}
 NAMES = ["cat", "giant panda", "sea or lake", "x", "missile", "golden retriever dog", "tree frog"]
@@ -60,6 +60,9 @@ def assert_equal_to_specification(
             outcome.losses, torch.tensor([e.losses for e in episodes]), atol=1e-4, rtol=1e-5
         )
         assert outcome.kept.tolist() == [e.kept.tolist() for e in episodes]
+        for name, measure in (("angle", mean_nearest_angle), ("cosine", mean_cosine)):
+            expected = torch.stack([measure(e.text, prompt.same) for e in episodes])
+            torch.testing.assert_close(getattr(outcome, name), expected, atol=2e-3, rtol=0)
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

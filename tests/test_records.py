@@ -35,6 +35,7 @@ def outcome(count: int, seed: int = 0, steps: int = 1, scale: float = 4.0) -> Ou
         losses=torch.rand(count, steps, generator=draw),
         image_independent=torch.full((count,), 0.25 if steps else float("nan")),
         text=torch.zeros(7, 4),
+        cosine=torch.full((count,), 0.6),
     )
 
 
@@ -60,6 +61,13 @@ def test_a_run_comes_back_as_it_was(run: Run, tmp_path: Path):
     assert run.status == "finished"
     assert run.versions["torch"] == str(torch.__version__)
     assert run.started <= run.finished
+
+
+def test_rows_from_before_a_column_was_added_are_still_read(run: Run):
+    run.write_rows(0, rows_of(items(5), outcome(5, 0)).drop_columns("cosine"))
+    column = run.rows()["cosine"].to_pylist()
+    assert column == [None] * 5 + [pytest.approx(0.6)] * 3
+    assert len(run.outcomes()) == 8
 
 
 def test_metrics_are_those_of_the_rows(run: Run):

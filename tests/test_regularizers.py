@@ -14,6 +14,7 @@ from tammes.regularizers import (
     AngularDiversity,
     Dispersion,
     Orthogonality,
+    mean_cosine,
     mean_nearest_angle,
     parse_term,
 )
@@ -83,6 +84,21 @@ def test_copies_of_a_class_are_not_its_neighbors():
     nearest = [min(float((text[i] @ text[j]).acos()) for j in range(3) if j != i) for i in rows]
     assert angle == pytest.approx(sum(nearest) / 4, abs=1e-5)
     assert mean_nearest_angle(text[[0]]) == 0
+
+
+@given(st.integers(2, 30), st.integers(4, 64), st.integers(0, 10**6))
+def test_the_mean_cosine_is_that_of_the_pairs(classes, dim, seed):
+    text = crowded(classes, dim, seed)
+    pairs = (text @ text.T)[~torch.eye(classes, dtype=torch.bool)]
+    torch.testing.assert_close(mean_cosine(text), pairs.mean(), atol=1e-5, rtol=0)
+
+
+def test_copies_of_a_class_are_no_pair():
+    text, rows = crowded(3, 8), [0, 1, 2, 2]
+    same = torch.tensor(rows)[:, None] == torch.tensor(rows)[None]
+    pairs = (text[rows] @ text[rows].T)[~same]
+    torch.testing.assert_close(mean_cosine(text[rows], same), pairs.mean())
+    assert mean_cosine(text[[2, 2]], same[2:, 2:]) == 0
 
 
 def test_angles_stay_fp32_under_autocast():

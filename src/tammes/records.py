@@ -142,7 +142,8 @@ class Run:
         tables = [read_parquet(p).replace_schema_metadata() for p in parts if p.is_file()]
         if not tables:
             raise StoreError(f"{self.folder} holds no rows yet: run it again to finish it")
-        return pa.concat_tables([t for t in tables if len(t)] or tables[:1])
+        filled = [t for t in tables if len(t)] or tables[:1]
+        return pa.concat_tables(filled, promote_options="default")  # older rows lack a column
 
     def outcomes(self) -> Outcomes:
         """Read what the metrics look at."""
@@ -182,6 +183,7 @@ def rows_of(items: Sequence[Item], outcome: Outcome, keep_log_probs: bool = True
         "confidence": pa.array(confidence.numpy()),
         "entropy": pa.array(entropy(log_probs).numpy()),
         "angle": _column(outcome.angle.cpu().numpy()),
+        "cosine": _column(outcome.cosine.cpu().numpy()),
         "image_independent": _column(outcome.image_independent.cpu().numpy()),
         "loss_first": _column(losses[:, 0].numpy() if steps else blank),
         "loss_last": _column(losses[:, -1].numpy() if steps else blank),

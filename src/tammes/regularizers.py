@@ -50,6 +50,18 @@ def mean_nearest_angle(
     return nearest_angles(text, same, tau).mean(dim=-1)
 
 
+def mean_cosine(
+    text: Float[Tensor, "*b n d"], same: Bool[Tensor, "n n"] | None = None
+) -> Float[Tensor, "*b"]:
+    """Mean cosine between two classes that differ, without the Gram matrix; 0 without a pair."""
+    text = text.float()
+    if same is None:
+        same = torch.eye(text.shape[-2], dtype=torch.bool, device=text.device)
+    total = text.sum(dim=-2).square().sum(dim=-1)  # over all pairs; the same ones have cosine 1
+    pairs = (~same).sum()
+    return ((total - same.sum()) / pairs.clamp(min=1)).masked_fill(pairs == 0, 0.0)
+
+
 @dataclass(frozen=True)
 class AngularDiversity:
     """Push each class away from its nearest neighbor on the sphere (A-TPT, eq. 1)."""

@@ -17,7 +17,7 @@ from tammes.engine.text import TextEncoder, text_encoder
 from tammes.method import Method
 from tammes.objectives import mean_entropy, most_confident
 from tammes.prompts import Prompt
-from tammes.regularizers import Term, nearest_angles
+from tammes.regularizers import Term, mean_cosine, nearest_angles
 
 TOKENS_PER_PASS = {"cpu": 8192, "cuda": 262144}
 
@@ -26,7 +26,8 @@ TOKENS_PER_PASS = {"cpu": 8192, "cuda": 262144}
 class Outcome:
     """One method's answers for a batch of images.
 
-    `text` are the class features after the last step, averaged over the batch and made unit again;
+    `angle` (to the nearest class, the mean) and `cosine` (to any other class, the mean) are those of
+    the class features after the last step; `text` are the class features after the last step, averaged over the batch and made unit again;
     `image_independent` is the share of context coordinates whose first step has the sign of the
     terms' gradient alone; NaN where there is no step, no term or no start that images share.
     """
@@ -37,6 +38,7 @@ class Outcome:
     losses: Float[Tensor, "b s"]
     image_independent: Float[Tensor, " b"]
     text: Float[Tensor, "n d"]
+    cosine: Float[Tensor, " b"]
 
     @property
     def probs(self) -> Float[Tensor, "b n"]:
@@ -99,27 +101,29 @@ class Engine:
     def _answer(self, glance: Glance, method: Method) -> Outcome:
         if self._start is not None and not method.looks_at_views:
             losses, text = self._one_for_all(glance, method)
-            logits, angle = self._read(glance.features, text)
+            logits, angle, cosine = self._read(glance.features, text)
             mean = text[0]
         else:
             contexts, losses = self._tune(glance, method)
-            logits, angle, mean = self._read_all(glance.features, contexts)
+            logits, angle, cosine, mean = self._read_all(glance.features, contexts)
         size = len(glance.features)
         kept, share = glance.kept(method.keep), glance.image_independent(method)
-        return Outcome(logits, angle.expand(size), kept, losses.expand(size, -1), share, mean)
+        losses, angle, cosine = losses.expand(size, -1), angle.expand(size), cosine.expand(size)
+        return Outcome(logits, angle, kept, losses, share, mean, cosine)
 
-    def _read_all(self, features: Tensor, contexts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Encode the contexts, a few per pass; give logits, angles and the mean class features."""
-        logits, angles, total = [], [], torch.zeros(())
+    def _read_all(
+        self, features: Tensor, contexts: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Encode the contexts, a few per pass; give what `_read` does, and mean class features."""
+        read, total = [], torch.zeros(())
         for some, tuned in zip(
             features.split(self._per_pass), contexts.split(self._per_pass), strict=True
         ):
             text = self._encode(tuned)
-            one, angle = self._read(some, text)
-            logits.append(one)
-            angles.append(angle)
+            read.append(self._read(some, text))
             total = total.to(text) + text.sum(dim=0)
-        return torch.cat(logits), torch.cat(angles), normalize(total, dim=-1)
+        logits, angle, cosine = (torch.cat(parts) for parts in zip(*read, strict=True))
+        return logits, angle, cosine, normalize(total, dim=-1)
 
     def _one_for_all(self, glance: Glance, method: Method) -> tuple[Tensor, Tensor]:
         """Tune once, for every image of every batch: no image has a say in this method."""
@@ -128,9 +132,10 @@ class Engine:
             self._static[method] = losses[:1], self._encode(contexts[:1])
         return self._static[method]
 
-    def _read(self, features: Tensor, text: Tensor) -> tuple[Tensor, Tensor]:
-        logits = self._backbone.logits(features[:, :1], text)[:, 0]
-        return logits, nearest_angles(text, self._prompt.same).mean(dim=-1)
+    def _read(self, features: Tensor, text: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Give logits, mean nearest angle and mean cosine for tuned class features."""
+        logits, same = self._backbone.logits(features[:, :1], text)[:, 0], self._prompt.same
+        return logits, nearest_angles(text, same).mean(dim=-1), mean_cosine(text, same)
 
     def _tune(self, glance: Glance, method: Method) -> tuple[Tensor, Tensor]:
         """Give the contexts after the last step, and the loss before each."""
