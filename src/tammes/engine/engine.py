@@ -26,10 +26,10 @@ TOKENS_PER_PASS = {"cpu": 8192, "cuda": 262144}
 class Outcome:
     """One method's answers for a batch of images.
 
-    `angle` (to the nearest class, the mean) and `cosine` (to any other class, the mean) are those of
-    the class features after the last step; `text` are the class features after the last step, averaged over the batch and made unit again;
-    `image_independent` is the share of context coordinates whose first step has the sign of the
-    terms' gradient alone; NaN where there is no step, no term or no start that images share.
+    After the last step: `angle`, from a class to the nearest one, and `cosine`, between any two,
+    both means over the classes; `text`, the class features averaged over the batch and made unit
+    again. `image_independent` is the share of context coordinates whose first step has the sign of
+    the terms' gradient alone; NaN where there is no step, no term or no start that images share.
     """
 
     logits: Float[Tensor, "b n"]
