@@ -400,6 +400,42 @@ def test_aircraft_reads_the_lists_of_its_archive(tmp_path: Path):
     assert content(dataset) == [("images/0034309.jpg", 1), ("images/1340192.jpg", 0)]
 
 
+PARTS = [("caltech101", "train"), ("caltech101", "test"), ("pets", "test"), ("eurosat", "val")]
+
+
+@pytest.mark.parametrize(("name", "part"), PARTS)
+@pytest.mark.parametrize("as_file", [False, True])
+def test_a_benchmark_is_found_as_a_pack(tree: Path, name: str, part: str, as_file: bool):
+    entry = find_entry(name)
+    rows = [f"cat/1.png,1,{entry.classnames[1]}", f"dog/1.png,0,{entry.classnames[0]}"]
+    called = entry.packs.get(part, f"{entry.id}-{part}*.zip").replace("*", "-small")
+    path = pack(tree / called, tree, "\n".join(["file,label,class_name", *rows]))
+    dataset = load_dataset(name, path if as_file else tree, part=part)
+    assert content(dataset) == [("cat/1.png", 1), ("dog/1.png", 0)]
+    assert (dataset.name, dataset.classnames) == (entry.id, entry.classnames)
+
+
+def test_a_pack_in_another_order_or_of_another_name_is_refused(tree: Path):
+    rows = "file,label,class_name\ncat/1.png,0,leopard\n"
+    first = pack(tree / "caltech101-test-a.zip", tree, rows)
+    with pytest.raises(DataError, match="label 0 is 'leopard' and should be 'face'"):
+        load_dataset("caltech101", tree)
+    first.rename(tree / "caltech101-train-a.zip")
+    with pytest.raises(DataError, match=r"no pack caltech101-test\*\.zip in .*come from: Caltech"):
+        load_dataset("caltech101", tree)
+    for name in "ab":
+        pack(tree / f"caltech101-test-{name}.zip", tree, rows)
+    with pytest.raises(DataError, match=r"several packs .*: caltech101-test-a\.zip, .*pass one"):
+        load_dataset("caltech101", tree)
+
+
+@pytest.mark.parametrize("name", ["caltech101", "oxford_pets", "flowers102", "imagenet"])
+def test_the_packs_hold_the_published_test_parts(shared: Path, name: str):
+    dataset = load_dataset(name, shared / "data" / "images")
+    assert len(dataset) == (5000 if name == "imagenet" else find_entry(name).images)
+    assert set(dataset.labels) == set(range(find_entry(name).classes))
+
+
 def test_class_names_can_be_replaced_one_for_one(tree: Path, tmp_path: Path):
     path = tmp_path / "split.json"
     path.write_text(json.dumps({"test": [["cat/1.png", 0, "cat"]]}))

@@ -1,12 +1,14 @@
 """Datasets: what they hold, the benchmarks known by name, and readers for what lies on disk."""
 
-from tammes.datasets.catalog import CATALOG, TEMPLATES, CatalogEntry, find_entry, read_catalog
+from tammes.datasets.catalog import CATALOG, TEMPLATES, CatalogEntry, find_entry
 from tammes.datasets.dataset import Dataset, Item
 from tammes.datasets.folders import read_image_folder
-from tammes.datasets.loading import load_dataset, read_pack
+from tammes.datasets.layouts import read_catalog
+from tammes.datasets.loading import load_dataset
 from tammes.datasets.packs import PackedFile
 from tammes.datasets.splits import read_aircraft, read_coop_split
 from tammes.datasets.tables import read_table
+from tammes.datasets.zips import read_pack
 
 __all__ = [
     "CATALOG",

@@ -1,0 +1,40 @@
+"""Image packs: a ZIP with a table of labels, or with one folder per class, read as it lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tammes.datasets.dataset import Dataset, Item, check_present
+from tammes.datasets.folders import sort_by_folder
+from tammes.datasets.names import Names, by_folder, listed
+from tammes.datasets.packs import PackedFile, list_pack
+from tammes.datasets.tables import label_rows, parse_table
+
+LABELS = "labels.csv"
+
+
+def read_pack(
+    path: str | Path, classnames: Names | None = None, name: str | None = None
+) -> Dataset:
+    """Read a ZIP with a `labels.csv` in its root, or with one folder per class, as it lies."""
+    path = Path(path)
+    files = list_pack(path)
+    name = name or path.stem
+    if LABELS not in files:
+        return sort_by_folder(files, path, by_folder(classnames), name)
+    table = parse_table(Path(LABELS), files[LABELS].read())
+    paths, labels, names = label_rows(table, f"{LABELS} in {path}", listed(classnames))
+    rows = zip(paths, labels, strict=True)
+    items = tuple(Item(p, x, files.get(p, PackedFile.absent(path, p))) for p, x in rows)
+    ignored = tuple(sorted(set(files) - set(paths) - {LABELS}))
+    return check_present(Dataset(name, names, items, path, ignored))
+
+
+def pack_classes(path: Path) -> list[tuple[int, str]]:
+    """List what the table of a pack calls its labels, each once; nothing where it says nothing."""
+    files = list_pack(path)
+    if LABELS not in files:
+        return []
+    table = parse_table(Path(LABELS), files[LABELS].read())
+    pairs = zip(table.get("label", []), table.get("class_name", []), strict=False)
+    return sorted({(int(label), name) for label, name in pairs if label.isdecimal()})
