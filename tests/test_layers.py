@@ -21,6 +21,7 @@ LAYERS = [  # from the ground up
     ["sweep"],
     ["plots"],
     ["report"],
+    ["paper"],
     ["classifier", "lint"],
     ["demo"],
     ["cli"],
