@@ -17,7 +17,7 @@ LAYERS = [  # from the ground up
     ["views", "tuner"],
     ["engine"],
     ["features", "records"],
-    ["evaluate"],
+    ["evaluate", "training"],
     ["sweep"],
     ["plots"],
     ["report"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -226,13 +227,16 @@ def list_images(images: Source | Iterable[Source]) -> list[Source]:
 def build_prompt(
     backbone: Backbone, classnames: Sequence[str], template: str | Sequence[str]
 ) -> Prompt:
-    """Build a prompt from a template, several, a name of `TEMPLATES`, coop:FILE or cocoop:FILE."""
+    """Build a prompt from a template, several, a name of `TEMPLATES`, coop:FILE or cocoop:FILE.
+
+    `cocoop(10):FILE` multiplies the unit features that the meta-net sees by 10: about what the
+    released TPT code feeds it.
+    """
     if isinstance(template, str) and "{}" not in template:
-        kind, colon, path = template.partition(":")
-        if colon and kind == "coop":
-            return Prompt.from_coop(backbone, classnames, path)
-        if colon and kind == "cocoop":
-            return Prompt.from_cocoop(backbone, classnames, path)
+        if template.startswith("coop:"):
+            return Prompt.from_coop(backbone, classnames, template.removeprefix("coop:"))
+        if found := re.fullmatch(r"cocoop(?:\((\d+\.?\d*)\))?:(.+)", template, re.DOTALL):
+            return Prompt.from_cocoop(backbone, classnames, found[2], float(found[1] or 1))
         if template not in TEMPLATES:
             raise UnknownName.of("template", template, [*TEMPLATES, "or a sentence with {}"])
         template = TEMPLATES[template]

@@ -78,7 +78,7 @@ class Prompt:
     @classmethod
     def from_coop(cls, backbone: Backbone, classnames: Sequence[str], path: str | Path) -> Prompt:
         """Start from the context of a CoOp checkpoint, of any length."""
-        return cls._around(
+        return cls.around(
             backbone, classnames, _context_of(read_weights(path), path), f"coop:{path}"
         )
 
@@ -92,23 +92,34 @@ class Prompt:
     ) -> Prompt:
         """Start from a CoCoOp checkpoint: its context moves with each image's features."""
         weights = read_weights(path)
-        plain = cls._around(backbone, classnames, _context_of(weights, path), f"cocoop:{path}")
+        written = f"cocoop:{path}" if rescale == 1 else f"cocoop({rescale:g}):{path}"
+        plain = cls.around(backbone, classnames, _context_of(weights, path), written)
         net = _meta_net_of(weights, path, backbone, rescale)
         return replace(plain, meta_net=net)
 
     @classmethod
-    def _around(
-        cls, backbone: Backbone, classnames: Sequence[str], context: Tensor, written: str
+    def around(
+        cls,
+        backbone: Backbone,
+        classnames: Sequence[str],
+        context: Float[Tensor, "m w"],
+        written: str,
     ) -> Prompt:
-        """Build the sentences around a learned context, with placeholders where it goes."""
-        if context.ndim != 2 or context.shape[1] != backbone.width:
+        """Build the sentences around a learned context; `written` is what errors call it."""
+        if context.ndim != 2 or context.shape[1] != backbone.width or not len(context):
             raise PromptError(
                 f"{written}: the context has shape {tuple(context.shape)}; {backbone.name} needs "
                 f"[tokens, {backbone.width}]"
                 + (" (one context per class is not supported)" if context.ndim == 3 else "")
             )
-        placeholders = " ".join(["X"] * len(context))
-        plain = cls.from_template(backbone, classnames, f"{placeholders} {{}}.")
+        names, placeholders = clean_classnames(classnames), " ".join(["X"] * len(context))
+        try:
+            plain = cls.from_template(backbone, names, f"{placeholders} {{}}.")
+        except PromptError as problem:
+            raise PromptError(
+                f"{written}: its context of {len(context)} tokens leaves too little room for class "
+                f"names, the longest of which is {max(names, key=len)[:60]!r}: {problem}"
+            ) from problem
         if len(plain.context) != len(context):
             raise PromptError(f"{written}: the tokenizer of {backbone.name} merges placeholders")
         return replace(plain, template=written, context=context.to(plain.context))

@@ -19,6 +19,7 @@ from tammes.cli.console import Commands, examples, flowing
 from tammes.cli.linting import lint
 from tammes.cli.listing import catalogs
 from tammes.cli.reporting import report
+from tammes.cli.training import train
 
 __all__ = ["app", "main"]
 
@@ -40,6 +41,12 @@ EXAMPLES: Mapping[Callable[..., None], tuple[str, ...]] = {
         "tammes report runs/",
         "tammes report runs/ --format markdown > table.md",
         "tammes report runs/ --html report.html --figures figures/",
+    ),
+    train: (
+        "tammes train coop --data caltech101 --root ~/data --out coop.pt",
+        "tammes train coop --data photos/ --shots 4 --epochs 100 --start 'a photo of a' -o coop.pt",
+        "tammes train cocoop --data photos.zip --model ViT-B-16/openai --seed 1 --out cocoop.pt",
+        "tammes bench --data caltech101 --root ~/data --template coop:coop.pt --out runs/",
     ),
     lint: (
         "tammes lint classes.txt",

@@ -21,7 +21,7 @@ Template = Annotated[
         "--template",
         "-t",
         help="Sentence with {} for the class name, a name of `tammes list templates`, "
-        "coop:FILE or cocoop:FILE.",
+        "coop:FILE or cocoop:FILE, as `tammes train` and the published codes write them.",
         rich_help_panel=METHOD,
     ),
 ]
