@@ -129,5 +129,7 @@ def _announce(one: Benchmark, model: str, methods: list[str]) -> None:
         f"{dataset.name}: {len(dataset)} images of {len(dataset.classnames)} classes, {model}, "
         f"{', '.join(methods)}"
     )
+    for remark in dataset.remarks:
+        say(f"{dataset.name}: {remark}")
     if dataset.ignored:
         say(f"{len(dataset.ignored)} files there are left out, the first is {dataset.ignored[0]}")

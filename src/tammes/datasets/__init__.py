@@ -5,8 +5,9 @@ from tammes.datasets.dataset import Dataset, Item
 from tammes.datasets.folders import read_image_folder
 from tammes.datasets.layouts import read_catalog
 from tammes.datasets.loading import load_dataset
+from tammes.datasets.official import read_aircraft
 from tammes.datasets.packs import PackedFile
-from tammes.datasets.splits import read_aircraft, read_coop_split
+from tammes.datasets.splits import read_coop_split
 from tammes.datasets.tables import read_table
 from tammes.datasets.zips import read_pack
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from tammes.errors import UnknownName
@@ -21,7 +22,8 @@ def _asset(name: str) -> Any:
 class CatalogEntry:
     """A benchmark; `images` is the size of its published test part, `preset` names the weights.
 
-    `packs` gives, for each part, the pattern of the ZIP files that hold it.
+    `packs` gives, for each part, the pattern of the ZIP files that hold it; `leave_out` names the
+    folders of the archive that are no part of the benchmark; `torchvision` says what downloads it.
     """
 
     id: str
@@ -29,7 +31,7 @@ class CatalogEntry:
     classes: int
     images: int | None
     preset: str
-    augmix: bool
+    augmix_by_method: Mapping[str, bool]
     split: str | None
     layouts: tuple[str, ...]
     page: str
@@ -37,6 +39,13 @@ class CatalogEntry:
     traps: tuple[str, ...]
     template: str = "a photo of a {}."
     packs: Mapping[str, str] = field(default_factory=dict)
+    torchvision: Mapping[str, Any] = field(default_factory=dict)
+    leave_out: tuple[str, ...] = ()
+
+    @property
+    def augmix(self) -> bool:
+        """Whether the views were mixed for A-TPT's tables, whose other rows did the same."""
+        return self.augmix_by_method.get("a-tpt", False)
 
     @cached_property
     def classnames(self) -> tuple[str, ...]:
@@ -48,6 +57,17 @@ class CatalogEntry:
         """The folder of each class, in label order, for sets that are told apart by folders."""
         found = self._part("folders")
         return tuple(found) if found else None
+
+    @property
+    def aliases(self) -> Mapping[str, str]:
+        """What the archive calls the folders of some classes -> class names."""
+        return self._record.get("aliases", {})
+
+    @property
+    def shipped_split(self) -> Path | None:
+        """The split file that comes with the package, where there is one."""
+        path = Path(str(resources.files("tammes"))) / "assets" / "splits" / f"{self.split}.gz"
+        return path if path.is_file() else None
 
     @property
     def numbered(self) -> bool:

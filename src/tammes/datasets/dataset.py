@@ -39,13 +39,18 @@ class Item:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Labeled images. `root / item.id` is where an image lies; `ignored` are files left out."""
+    """Labeled images. `root / item.id` is where an image lies; `ignored` are files left out.
+
+    `layout` is how the files lie; `remarks` is what a reader of results must know.
+    """
 
     name: str
     classnames: tuple[str, ...]
     items: tuple[Item, ...]
     root: Path
     ignored: tuple[str, ...] = ()
+    layout: str = ""
+    remarks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.items:

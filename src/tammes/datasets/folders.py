@@ -36,19 +36,34 @@ def sort_by_folder(
     classnames: Mapping[str, str] | None,
     name: str,
 ) -> Dataset:
-    """Label files by the folder they lie in."""
-    images = [p for p in sorted(files) if is_image(p) and "/" in p]
-    folders = sorted({p.partition("/")[0] for p in images})
-    if not folders:
-        raise DataError(_nothing_found(root, files))
+    """Label files by the folder they lie in; without names, folders are names in sorted order."""
+    folders = sorted({p.partition("/")[0] for p in files if is_image(p) and "/" in p})
     names = {folder: folder for folder in folders} if classnames is None else classnames
-    unknown = [folder for folder in folders if folder not in names]
+    labels = {folder: position for position, folder in enumerate(names)}
+    return label_by_folder(files, root, labels, tuple(names.values()), name)
+
+
+def label_by_folder(
+    files: Mapping[str, Path | PackedFile],
+    root: Path,
+    labels: Mapping[str, int],
+    classnames: tuple[str, ...],
+    name: str,
+    leave_out: Iterable[str] = (),
+) -> Dataset:
+    """Give files the label of the folder they lie in, leaving some folders out at any depth."""
+    out = set(leave_out)
+    images = [p for p in sorted(files) if is_image(p) and "/" in p and out.isdisjoint(p.split("/"))]
+    if not images:
+        raise DataError(_nothing_found(root, files))
+    unknown = {p.partition("/")[0] for p in images} - set(labels)
     if unknown:
-        raise DataError(f"{root}: no class name was given for the folders {name_some(unknown)}")
-    label = {folder: position for position, folder in enumerate(names)}
-    items = tuple(Item(p, label[p.partition("/")[0]], files[p]) for p in images)
+        raise DataError(
+            f"{root}: no class name was given for the folders {name_some(sorted(unknown))}"
+        )
+    items = tuple(Item(p, labels[p.partition("/")[0]], files[p]) for p in images)
     ignored = tuple(sorted(set(files) - set(images)))
-    return Dataset(name, tuple(names.values()), items, root, ignored)
+    return Dataset(name, classnames, items, root, ignored)
 
 
 def _nothing_found(root: Path, files: Iterable[str]) -> str:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tammes.datasets.catalog import CatalogEntry, find_entry
 from tammes.datasets.dataset import Dataset, name_some
-from tammes.datasets.folders import read_image_folder
-from tammes.datasets.splits import SPLIT_SUFFIXES, read_aircraft, read_coop_split, split_paths
+from tammes.datasets.folders import is_image, is_shown, label_by_folder, walk
+from tammes.datasets.matching import match_folders
+from tammes.datasets.official import SUN_LISTS, read_aircraft, read_food, read_sun
+from tammes.datasets.splits import SPLIT_SUFFIXES, read_coop_split, split_paths
 from tammes.datasets.zips import pack_classes, read_pack
 from tammes.errors import DataError
+
+HELD_OUT = ("test", "val")  # what the usual layouts call the folder of the test part
 
 
 class NotHere(DataError):
@@ -32,12 +36,29 @@ class Search:
         """The usual folders, whether `root` holds many sets, this one, or just its images."""
         return list(dict.fromkeys(_below(self.root, self.entry.layouts)))
 
+    @property
+    def bases(self) -> list[Path]:
+        """The folders whose subfolders may be the classes of the part."""
+        found: list[Path] = []
+        for place in self.places:
+            beside = [place.parent] if place.name in HELD_OUT and self.part != "test" else []
+            found += [parent / self.part for parent in (place, *beside)]
+            found += [place] if self.part == "test" else []
+        return [base for base in dict.fromkeys(found) if base.is_dir()]
+
     def first(self, *files: str) -> Path:
         """Find the place where one of these files of the benchmark lies."""
         for place in self.places:
             if any((place / file).exists() for file in files):
                 return place
-        raise NotHere(f"no {files[0]} in {name_some(map(str, self.places), 8)}")
+        raise NotHere(f"no {files[0]} in {self.named(self.places)}")
+
+    def named(self, places: Iterable[Path]) -> str:
+        """Write places as they lie below the root."""
+        return name_some((p.relative_to(self.root).as_posix() for p in places), 8)
+
+
+Reader = Callable[[Search], Dataset]
 
 
 def read_catalog(
@@ -47,13 +68,13 @@ def read_catalog(
     entry, root = find_entry(name), Path(root)
     search = Search(entry, root, part, Path(split) if split else None)
     if root.suffix == ".zip" and root.is_file():
-        return read_part_pack(search, root)
+        return _remarked(read_part_pack(search, root), search)
     if not root.is_dir():
         raise DataError(f"{entry.id}: no such folder: {root}")
     missed = []
     for read in readers(search):
         try:
-            return read(search)
+            return _remarked(read(search), search)
         except NotHere as reason:
             missed.append(str(reason))
     raise DataError(
@@ -62,39 +83,21 @@ def read_catalog(
     )
 
 
-Reader = Callable[[Search], Dataset]
-
-
 def readers(search: Search) -> list[Reader]:
     """List the readers to try: full-size images before packs, and a given split alone."""
     if search.split:
         return [read_split]
-    if search.entry.folders:
-        return [read_class_folders, find_pack]
-    return [read_aircraft_lists if search.entry.id == "fgvc_aircraft" else read_split, find_pack]
+    lists = {"fgvc_aircraft": by_variants, "food101": by_food_lists, "sun397": by_partition}
+    by_list = [lists[search.entry.id]] if search.entry.id in lists else []
+    return [*([read_split] if search.entry.split else []), *by_list, by_class_folders, find_pack]
 
 
-def read_class_folders(search: Search) -> Dataset:
-    """Read class folders, matched by what they are called and never by their rank."""
-    entry = search.entry
-    assert entry.folders is not None
-    position = {folder: i for i, folder in enumerate(entry.folders)}
-    for base in search.places:
-        here = sorted(f.name for f in base.iterdir() if f.is_dir()) if base.is_dir() else []
-        if entry.numbered:
-            position |= {f: int(f) for f in here if f.isdecimal() and int(f) < entry.classes}
-        if any(folder in position for folder in here):
-            spelled = {position[f]: f for f in here if f in position}
-            folders = [spelled.get(i, folder) for i, folder in enumerate(entry.folders)]
-            names = dict(zip(folders, entry.classnames, strict=True))
-            return read_image_folder(base, names, entry.id)
-    places = name_some(map(str, search.places), 8)
-    raise NotHere(f"no folder {entry.folders[0]!r} or another class in {places}")
-
-
-def read_aircraft_lists(search: Search) -> Dataset:
-    """Read FGVC-Aircraft by the lists in its archive."""
-    return read_aircraft(search.first("variants.txt"), search.part, search.entry.id)
+def _remarked(dataset: Dataset, search: Search) -> Dataset:
+    """Say what keeps results from being compared with published ones."""
+    entry, found, remarks = search.entry, len(dataset), list(dataset.remarks)
+    if search.part == "test" and entry.images not in (None, found):
+        remarks.append(f"{found:,} images, but the published test part has {entry.images:,}")
+    return replace(dataset, remarks=tuple(remarks))
 
 
 def read_split(search: Search) -> Dataset:
@@ -102,21 +105,82 @@ def read_split(search: Search) -> Dataset:
     path = search.split or _find_split(search)
     paths = split_paths(path, search.part)
     place = search.first(*paths[:: max(1, len(paths) // 100)])
-    return read_coop_split(path, place, search.part, search.entry.id)
+    dataset = read_coop_split(path, place, search.part, search.entry.id)
+    return replace(dataset, layout=f"split {path.name}")
 
 
 def _find_split(search: Search) -> Path:
-    """Look for the split file beside the images."""
+    """Look for the split file beside the images, then in the package."""
     entry = search.entry
     wanted = [Path(f"{entry.split}").with_suffix(suffix).name for suffix in SPLIT_SUFFIXES]
     places = list(dict.fromkeys([search.root, *search.places]))
     for path in (place / file for place in places for file in wanted):
         if path.is_file():
             return path
+    if entry.shipped_split:
+        return entry.shipped_split
     raise NotHere(
-        f"no split file {entry.split} (CoOp published it) in {name_some(map(str, places), 8)}: "
-        "put it there or pass split="
+        f"no split file {entry.split} in {search.named(places)}: take it from CoOp's page and put "
+        "it there, or pass split="
     )
+
+
+def by_variants(search: Search) -> Dataset:
+    """Read FGVC-Aircraft."""
+    return read_aircraft(search.first("variants.txt"), search.part, search.entry.id)
+
+
+def by_food_lists(search: Search) -> Dataset:
+    """Read Food-101; its images lie in `images`, beside the lists in `meta`."""
+    entry = search.entry
+    root = search.first(f"meta/{search.part}.txt", f"../meta/{search.part}.txt")
+    here = (root / "meta").is_dir()
+    return read_food(root if here else root.parent, search.part, entry.classnames, entry.id)
+
+
+def by_partition(search: Search) -> Dataset:
+    """Read SUN397."""
+    if search.part not in SUN_LISTS:
+        raise NotHere(f"no list for the part {search.part!r}")
+    entry = search.entry
+    return read_sun(search.first(SUN_LISTS[search.part]), search.part, entry.classnames, entry.id)
+
+
+def by_class_folders(search: Search) -> Dataset:
+    """Read class folders, matched by what they are called and never by their rank."""
+    entry, seen = search.entry, []
+    for base in search.bases:
+        here = [f for f in subfolders(base) if f not in entry.leave_out]
+        labels = match_folders(entry, here)
+        if labels and 2 * len(labels) >= len(here):
+            _refuse_twins(base, labels, entry)
+            files = {path: base / path for path in walk(base)}
+            names = entry.classnames
+            dataset = label_by_folder(files, base, labels, names, entry.id, entry.leave_out)
+            return replace(dataset, layout="class folders")
+        where = search.named([base])
+        if labels:
+            seen.append(f"only {len(labels)} of the {len(here)} folders in {where} are its classes")
+        elif loose := sum(is_image(path.name) for path in base.iterdir()):
+            seen.append(f"{loose} images in {where} that lie in no class folder")
+    first = (entry.folders or entry.classnames)[0]
+    where = f"no folder {first!r} or another class in {search.named(search.bases)}"
+    raise NotHere(", and ".join([where, *seen]))
+
+
+def subfolders(base: Path) -> list[str]:
+    """List the folders in a folder."""
+    return sorted(f.name for f in base.iterdir() if is_shown(f.name) and f.is_dir())
+
+
+def _refuse_twins(base: Path, labels: dict[str, int], entry: CatalogEntry) -> None:
+    """Refuse two folders for one class: one of them is not what it is called."""
+    folder_of: dict[int, str] = {}
+    for folder, label in labels.items():
+        other = folder_of.setdefault(label, folder)
+        if other != folder:
+            name = entry.classnames[label]
+            raise DataError(f"{base}: the folders {other!r} and {folder!r} both mean {name!r}")
 
 
 def find_pack(search: Search) -> Dataset:
@@ -125,7 +189,7 @@ def find_pack(search: Search) -> Dataset:
     pattern = entry.packs.get(part, f"{entry.id}-{part}*.zip")
     found = sorted(search.root.glob(pattern))
     if not found:
-        raise NotHere(f"no pack {pattern} in {search.root}")
+        raise NotHere(f"no pack {pattern}")
     if len(found) > 1:
         names = name_some(f.name for f in found)
         raise DataError(f"{entry.id}: several packs in {search.root}: {names}: pass one as root")
@@ -145,7 +209,8 @@ def read_part_pack(search: Search, path: Path) -> Dataset:
             f"{path}: its class names are not those of {entry.id}: label {name_some(wrong, 3)}"
         )
     folders = entry.folders or entry.classnames
-    return read_pack(path, dict(zip(folders, entry.classnames, strict=True)), entry.id)
+    names = dict(zip(folders, entry.classnames, strict=True))
+    return replace(read_pack(path, names, entry.id), layout=f"pack {path.name}")
 
 
 def _below(root: Path, layouts: Iterable[str]) -> Iterator[Path]:

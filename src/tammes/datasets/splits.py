@@ -1,4 +1,4 @@
-"""Split files that come with a benchmark: CoOp's JSON and FGVC-Aircraft's lists."""
+"""Split files as CoOp publishes them."""
 
 from __future__ import annotations
 
@@ -64,19 +64,3 @@ def _names(rows: Sequence[Row], path: Path) -> tuple[str, ...]:
             f"{path}: label {clash[1]} is {names[clash[1]]!r}, but {clash[2]!r} for {clash[0]}"
         )
     return tuple(names[label] for label in range(len(names)))
-
-
-def read_aircraft(root: str | Path, part: str = "test", name: str = "fgvc_aircraft") -> Dataset:
-    """Read the lists in FGVC-Aircraft's archive: variants.txt and images_variant_<part>.txt."""
-    root = Path(root)
-    names = tuple(path_content(root / "variants.txt").decode().split("\n"))
-    names = tuple(n.strip() for n in names if n.strip())
-    rows = path_content(root / f"images_variant_{part}.txt").decode().strip().split("\n")
-    label = {variant: i for i, variant in enumerate(names)}
-    items = []
-    for row in rows:
-        image, _, variant = row.strip().partition(" ")
-        if variant not in label:
-            raise DataError(f"{root}: {row!r} names no variant of variants.txt")
-        items.append(Item(f"images/{image}.jpg", label[variant], root / "images" / f"{image}.jpg"))
-    return check_present(Dataset(name, names, tuple(items), root))

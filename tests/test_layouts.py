@@ -1,0 +1,246 @@
+"""Benchmarks as they lie on disk: miniature trees in every accepted layout, whole and damaged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tammes.datasets import CATALOG, Dataset, find_entry, load_dataset, read_coop_split
+from tammes.errors import DataError
+
+SPLITS = [entry for entry in CATALOG.values() if entry.split]
+SHIPPED = [entry for entry in SPLITS if entry.shipped_split]
+
+
+def draw(*paths: Path) -> None:
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (6, 4), (sum(path.name.encode()) % 256, 0, 0)).save(path)
+
+
+def shown(dataset: Dataset) -> dict[str, str]:
+    return {item.id: dataset.classnames[item.label] for item in dataset.items}
+
+
+def folders(root: Path, names: Iterable[str]) -> None:
+    draw(*(root / name / f"{i}.png" for i, name in enumerate(names)))
+
+
+# CoOp's folders, TPT's flattened ones, torchvision's downloads: a split says what is where
+
+
+@pytest.mark.parametrize(
+    ("entry", "layout"),
+    [(entry, layout) for entry in SPLITS for layout in (*entry.layouts, "")],
+    ids=lambda value: value if isinstance(value, str) else value.id,
+)
+def test_a_split_finds_its_images_in_every_layout(entry, layout: str, tmp_path: Path):
+    first, second, *_ = entry.classnames
+    rows = [["b/2.png", 1, second], ["a/1.png", 0, first], ["b/9.png", 1, second]]
+    (tmp_path / layout).mkdir(parents=True, exist_ok=True)
+    draw(*(tmp_path / layout / row[0] for row in rows[:2]), tmp_path / layout / "a" / "extra.png")
+    (tmp_path / f"{entry.split}").write_text(json.dumps({"train": rows[:1], "test": rows}))
+    dataset = load_dataset(entry.names[0], tmp_path)
+    assert shown(dataset) == {row[0]: row[2] for row in rows}
+    assert [item.stamp() == "missing" for item in dataset.items] == [False, False, True]
+    assert dataset.layout == f"split {entry.split}"
+    assert dataset.remarks == (f"3 images, but the published test part has {entry.images:,}",)
+    assert len(load_dataset(entry.id, tmp_path, part="train")) == 1
+
+
+@pytest.mark.parametrize("entry", SHIPPED, ids=lambda e: e.id)
+def test_a_shipped_split_needs_only_the_images(entry, tmp_path: Path):
+    listed = json.loads(_unpacked(entry.shipped_split))
+    middle = listed["test"][:: len(listed["test"]) // 100][50]
+    path = tmp_path / entry.layouts[0] / middle[0]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (4, 4)).save(path)
+    dataset = load_dataset(entry.id, tmp_path)
+    assert (len(dataset), dataset.remarks) == (entry.images, ())
+    assert dataset.classnames == entry.classnames
+    present = [item.id for item in dataset.items if item.stamp() != "missing"]
+    assert present == [middle[0]]
+
+
+def _unpacked(path: Path | None) -> bytes:
+    import gzip
+
+    assert path is not None
+    return gzip.decompress(path.read_bytes())
+
+
+def test_seven_splits_ship_with_the_names_and_sizes_of_the_catalog(tmp_path: Path):
+    assert len(SHIPPED) == 7
+    for entry in SHIPPED:
+        parts = json.loads(_unpacked(entry.shipped_split))
+        assert len(parts["test"]) == entry.images
+        named = {label: name for rows in parts.values() for _, label, name in rows}
+        assert tuple(named[i] for i in range(entry.classes)) == entry.classnames
+        paths = [path for rows in parts.values() for path, _, _ in rows]
+        assert len(set(paths)) == len(paths)
+
+
+def test_a_split_in_another_order_brings_its_own_names(tmp_path: Path):
+    """Labels and names come from one file, so that no order can be wrong."""
+    draw(tmp_path / "dtd" / "images" / "a.png")
+    split = tmp_path / "mine.json"
+    split.write_text(json.dumps({"test": [["a.png", 0, "zigzagged"]]}))
+    dataset = load_dataset("dtd", tmp_path, split=split)
+    assert shown(dataset) == {"a.png": "zigzagged"}
+    assert dataset == read_and_mark(split, tmp_path / "dtd" / "images", dataset)
+
+
+def read_and_mark(split: Path, root: Path, like: Dataset) -> Dataset:
+    from dataclasses import replace
+
+    return replace(
+        read_coop_split(split, root, name="dtd"), layout=like.layout, remarks=like.remarks
+    )
+
+
+def test_a_split_that_is_nowhere_is_named_with_what_to_do(tmp_path: Path):
+    (tmp_path / "food-101").mkdir()
+    with pytest.raises(DataError, match=r"split_zhou_Food101\.json in .*CoOp's page.*pass split="):
+        load_dataset("food101", tmp_path)
+    with pytest.raises(DataError, match=r"cannot read .*gone\.json"):
+        load_dataset("dtd", tmp_path, split=tmp_path / "gone.json")
+
+
+# Lists of the archives themselves
+
+
+def test_aircraft_reads_the_lists_of_its_archive(tmp_path: Path):
+    root = tmp_path / "fgvc-aircraft-2013b" / "data"
+    draw(root / "images" / "x.png")
+    (root / "variants.txt").write_text("707-320\nF/A-18\n")
+    (root / "images_variant_test.txt").write_text("0034309 F/A-18\n1340192 707-320\n")
+    Image.new("RGB", (4, 4)).save(root / "images" / "0034309.jpg")
+    dataset = load_dataset("aircraft", tmp_path)
+    assert shown(dataset) == {"images/0034309.jpg": "F/A-18", "images/1340192.jpg": "707-320"}
+    (root / "images_variant_test.txt").write_text("0034309 F/A-19\n")
+    with pytest.raises(DataError, match=r"no such class: images/0034309\.jpg: 'F/A-19'"):
+        load_dataset("aircraft", tmp_path)
+
+
+@pytest.mark.parametrize("place", ["food-101", "Food101", ""])
+def test_food_reads_the_lists_of_its_archive(tmp_path: Path, place: str):
+    root = tmp_path / place
+    (root / "meta").mkdir(parents=True)
+    (root / "meta" / "test.txt").write_text("baklava/7\napple_pie/3\n")
+    (root / "images" / "baklava").mkdir(parents=True)
+    Image.new("RGB", (4, 4)).save(root / "images" / "baklava" / "7.jpg")
+    dataset = load_dataset("food101", tmp_path)
+    assert shown(dataset) == {
+        "images/baklava/7.jpg": "baklava",
+        "images/apple_pie/3.jpg": "apple_pie",
+    }
+    assert dataset.remarks == ("2 images, but the published test part has 30,300",)
+
+
+def test_sun_reads_its_first_partition(tmp_path: Path):
+    root = tmp_path / "SUN397"
+    (root / "a" / "apse" / "indoor").mkdir(parents=True)
+    Image.new("RGB", (4, 4)).save(root / "a" / "apse" / "indoor" / "sun_1.jpg")
+    (root / "Testing_01.txt").write_text("/a/apse/indoor/sun_1.jpg\n/a/abbey/sun_2.jpg\n")
+    assert shown(load_dataset("sun397", tmp_path)) == {
+        "a/apse/indoor/sun_1.jpg": "indoor apse",
+        "a/abbey/sun_2.jpg": "abbey",
+    }
+    (root / "Testing_01.txt").write_text("/a/apse/outdoor/sun_1.jpg\n")
+    with pytest.raises(DataError, match=r"no such class: .*'outdoor apse'"):
+        load_dataset("sun397", tmp_path)
+
+
+# Class folders
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("imagenet", {"n01443537": "goldfish", "n01440764": "tench"}),
+        ("imagenet", {"goldfish": "goldfish", "Tench": "tench"}),
+        ("imagenet_v2", {"10": "brambling", "2": "great white shark", "0": "tench"}),
+        ("imagenet_v2", {"0010": "brambling", "0002": "great white shark"}),
+        ("caltech101", {"Faces": "face", "accordion": "accordion", "airplanes": "airplane"}),
+        ("eurosat", {"SeaLake": "Sea or Lake", "AnnualCrop": "Annual Crop Land"}),
+        ("eurosat", {"sea_or_lake": "Sea or Lake", "Forest": "Forest"}),
+        ("stanford_cars", {"Acura RL Sedan 2012": "2012 Acura RL Sedan"}),
+        ("fgvc_aircraft", {"F-A-18": "F/A-18", "F-16A-B": "F-16A/B"}),
+        ("flowers102", {"1": "pink primrose", "77": "passion flower", "102": "blackberry lily"}),
+        ("flowers102", {"0": "pink primrose", "76": "passion flower"}),
+        ("ucf101", {"ApplyEyeMakeup": "Apply_Eye_Makeup"}),
+        ("kather_colon", {"TUM": "colorectal adenocarcinoma epithelium", "ADI": "adipose tissue"}),
+    ],
+)
+@pytest.mark.parametrize("below", ["", "test"])
+def test_class_folders_are_known_by_what_they_are_called(
+    tmp_path: Path, name: str, found: dict[str, str], below: str
+):
+    folders(tmp_path / below, found)
+    dataset = load_dataset(name, tmp_path)
+    assert {Path(path).parts[0]: label for path, label in shown(dataset).items()} == found
+    assert dataset.classnames == find_entry(name).classnames
+    assert dataset.layout == "class folders"
+
+
+def test_folders_that_are_no_class_are_left_out_or_refused(tmp_path: Path):
+    folders(tmp_path, ["Faces", "BACKGROUND_Google", "Faces_easy"])
+    dataset = load_dataset("caltech101", tmp_path)
+    assert set(shown(dataset).values()) == {"face"}
+    assert dataset.ignored == ("BACKGROUND_Google/1.png", "Faces_easy/2.png")
+    folders(tmp_path, ["unicorn"])
+    with pytest.raises(DataError, match="no class name was given for the folders unicorn"):
+        load_dataset("caltech101", tmp_path)
+
+
+def test_two_folders_of_one_class_are_refused(tmp_path: Path):
+    folders(tmp_path, ["face", "Faces"])
+    with pytest.raises(DataError, match="'Faces' and 'face' both mean 'face'"):
+        load_dataset("caltech101", tmp_path)
+
+
+def test_numbered_folders_are_not_guessed(tmp_path: Path):
+    folders(tmp_path, ["3", "4"])
+    with pytest.raises(DataError, match=r"numbers from 3 to 4: cannot tell .* from 0 or from 1"):
+        load_dataset("flowers102", tmp_path)
+
+
+def test_a_duplicate_name_says_no_class(tmp_path: Path):
+    """ImageNet has two classes called missile: a folder of that name could be either."""
+    folders(tmp_path, ["missile", "tench", "goldfish"])
+    with pytest.raises(DataError, match="folders missile"):
+        load_dataset("imagenet", tmp_path)
+
+
+def test_another_set_of_wnids_is_noticed(tmp_path: Path):
+    folders(tmp_path, find_entry("imagenet_v2").folders[:40])
+    with pytest.raises(DataError, match=r"only \d+ of the 40 folders in \. are its classes"):
+        load_dataset("imagenet_a", tmp_path)
+
+
+def test_flat_validation_images_are_noticed(tmp_path: Path):
+    draw(*(tmp_path / "ImageNet" / "val" / f"ILSVRC2012_val_{i}.png" for i in range(3)))
+    with pytest.raises(DataError, match="3 images in ImageNet/val that lie in no class folder"):
+        load_dataset("imagenet", tmp_path)
+
+
+def test_a_part_is_read_from_its_own_folder(tmp_path: Path):
+    folders(tmp_path / "imagenet" / "images" / "val", ["n01440764"])
+    folders(tmp_path / "imagenet" / "images" / "train", ["n01443537"])
+    assert set(shown(load_dataset("imagenet", tmp_path)).values()) == {"tench"}
+    assert set(shown(load_dataset("imagenet", tmp_path, part="train")).values()) == {"goldfish"}
+    with pytest.raises(DataError, match="nothing found"):
+        load_dataset("imagenet", tmp_path, part="trian")
+
+
+def test_masks_and_other_findings_are_no_part_of_covid(tmp_path: Path):
+    root = tmp_path / "COVID-19_Radiography_Dataset"
+    for finding in ("COVID", "Normal", "Lung_Opacity", "Viral Pneumonia"):
+        draw(root / finding / "images" / "1.png", root / finding / "masks" / "1.png")
+    dataset = load_dataset("covid", tmp_path)
+    assert shown(dataset) == {"COVID/images/1.png": "covid", "Normal/images/1.png": "normal"}
+    assert len(dataset.ignored) == 6
