@@ -1,0 +1,1 @@
+"""What figures show and no table holds: gradients, class features, prompts."""
