@@ -2,6 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,14 +15,24 @@ from tammes.plots import (
     STYLES,
     accuracy_ece_plane,
     angle_heatmap,
+    categories,
+    class_scatter,
     confidence_histogram,
+    cosine_histogram,
+    cosine_per_sample,
     crowding_order,
+    gradient_curves,
+    grouped_bars,
     lambda_curve,
     pareto,
     pareto_front,
+    pareto_over_weights,
+    prompt_scatter,
+    radar,
     reliability_diagram,
     risk_coverage_curve,
     sheet,
+    sheets,
     similarity_histogram,
     style,
     svg,
@@ -60,7 +71,38 @@ def angles(classes: int) -> np.ndarray:
     return np.arccos(np.clip(unit(classes) @ unit(classes).T, -1, 1))
 
 
+RANDOM = np.random.default_rng(0)
+DATASETS = ("dtd", "pets", "eurosat", "cars", "food", "ucf", "sun")
+TABLE = {
+    name: {d: around(0.02 + 0.01 * i + 0.002 * k) for k, d in enumerate(DATASETS)}
+    for i, name in enumerate(("zero-shot", "tpt", "a-tpt"))
+}
+VALUES = {name: {d: found.value for d, found in row.items()} for name, row in TABLE.items()}
+COSINES = {"zero-shot": np.full(50, 0.7), "tpt": RANDOM.normal(0.6, 0.02, 50)}
+SWEPT = {
+    name: {
+        w: {"accuracy": around(0.6 + 0.01 * i + w / 1000), "ece": around(0.1 - w / 1000)}
+        for w in (0.0, 10.0, 80.0)
+    }
+    for i, name in enumerate(("c-tpt", "a-tpt"))
+}
+PROMPTS = {name: RANDOM.normal(size=(12, 2)) for name in ("a photo of a {}.", "art of {}.")}
+TURNS = np.geomspace(1e-3, 1.0, 30)
+NORMS = {
+    "angular": np.where(TURNS > 0.005, 1.0, 0.0),
+    "orthogonality": np.sin(TURNS),
+    "frobenius": 4 * np.sin(TURNS),
+    "dispersion": np.cos(TURNS / 2) / 2,
+}
 FIGURES = {
+    "radar": lambda ax, p: radar(VALUES, ax, "ece", "title", p),
+    "bars": lambda ax, p: grouped_bars(TABLE, ax, "ece", "title", VALUES, p),
+    "samples": lambda ax, p: cosine_per_sample(COSINES, ax, "title", p),
+    "sideways": lambda ax, p: cosine_histogram(COSINES, ax, "title", p),
+    "scatter": lambda ax, p: class_scatter(PROMPTS, ax, "title", p),
+    "prompts": lambda ax, p: prompt_scatter(PROMPTS, ax, "title", p),
+    "gradients": lambda ax, p: gradient_curves(TURNS, NORMS, ax, "title", p),
+    "weights": lambda ax, p: pareto_over_weights(SWEPT, ax, "title", p),
     "reliability": lambda ax, p: reliability_diagram(BINS, ax, "title", palette=p),
     "histogram": lambda ax, p: confidence_histogram(BINS, ax, "title", palette=p),
     "plane": lambda ax, p: accuracy_ece_plane(POINTS, ax, "title", p),
@@ -75,7 +117,7 @@ FIGURES = {
 @pytest.mark.parametrize("name", FIGURES)
 @pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
 def test_a_figure_is_valid_svg_whose_ink_follows_the_page(name, palette):
-    figure, ax = sheet()
+    figure, ax = sheet(projection="polar" if name == "radar" else None)
     FIGURES[name](ax, palette)
     text = svg(figure, palette)
     root = ElementTree.fromstring(text)
@@ -202,3 +244,106 @@ def test_few_classes_draw(classes):
     angle_heatmap(angles(classes), [*"ab"[:classes]], ax, limits=(0.0, 1.0))
     svg(figure)
     assert crowding_order(angles(classes)).tolist() == list(range(classes))
+
+
+def lines_of(ax, name: str) -> list:
+    return [line for line in ax.lines if line.get_label() == name]
+
+
+def test_the_radar_shows_each_value_on_its_own_scale():
+    _, ax = sheet(projection="polar")
+    values = {"tpt": {"dtd": 0.2, "pets": 0.05, "ucf": 0.1}, "a-tpt": {"dtd": 0.1, "ucf": 0.1}}
+    radar(values, ax)
+    (tpt,), (ours,) = lines_of(ax, "tpt"), lines_of(ax, "a-tpt")
+    np.testing.assert_allclose(tpt.get_ydata(), [1, 1, 1, 1])
+    np.testing.assert_allclose(ours.get_ydata(), [0.5, np.nan, 1, 0.5])
+    assert [t.get_text() for t in ax.texts] == ["dtd\n20.0%", "pets\n5.0%", "ucf\n10.0%"]
+
+
+def test_bars_stand_beside_what_was_published():
+    _, ax = sheet()
+    table = {"tpt": {"dtd": Interval(0.2, 0.1, 0.4)}, "a-tpt": {"pets": around(0.1)}}
+    grouped_bars(table, ax, published={"a-tpt": {"pets": 0.12, "no such set": 1.0}})
+    heights = {c.get_label(): [bar.get_height() for bar in c] for c in ax.containers}
+    assert heights == {"tpt": [0.2], "a-tpt": [0.1]}
+    line, other, printed = ax.collections
+    assert line.get_segments()[0][:, 1].tolist() == [0.1, 0.4]
+    assert printed.get_offsets()[:, 1].tolist() == [0.12]
+    assert printed.get_offsets()[0, 0] == other.get_segments()[0][0, 0]
+
+
+def test_samples_and_their_histogram_say_the_same():
+    _, (left, right) = sheets(2, sharey=True)
+    cosine_per_sample(COSINES, left)
+    cosine_histogram(COSINES, right)
+    (mean,) = lines_of(left, "tpt")
+    assert mean.get_ydata()[0] == COSINES["tpt"].mean()
+    assert lines_of(right, "zero-shot")[0].get_ydata()[0] == COSINES["zero-shot"].mean()
+    assert right.patches[0].get_data().values.sum() == pytest.approx(1)
+
+
+def test_many_samples_are_thinned_but_the_mean_is_of_all():
+    _, ax = sheet()
+    values = np.r_[np.zeros(4999), 5000.0]
+    cosine_per_sample({"tpt": values}, ax)
+    dots, mean = ax.lines
+    assert len(dots.get_xdata()) == 1000
+    assert dots.get_xdata()[[0, -1]].tolist() == [0, 4999]
+    assert mean.get_ydata()[0] == 1.0
+
+
+def test_every_class_is_a_dot():
+    _, ax = sheet()
+    class_scatter(PROMPTS, ax)
+    for dots, expected in zip(ax.collections, PROMPTS.values(), strict=True):
+        np.testing.assert_array_equal(dots.get_offsets(), expected)
+
+
+def test_prompts_come_with_the_trend_of_their_group():
+    _, ax = sheet()
+    x = np.array([0.5, 0.6, 0.7])
+    prompt_scatter({"line": np.stack([x, 1 - x], 1), "two": np.array([[1.0, 1], [2, 2]])}, ax)
+    dots, trend, _two = ax.lines
+    np.testing.assert_array_equal(dots.get_xdata(), x)
+    np.testing.assert_allclose(trend.get_ydata(), [0.5, 0.3])
+
+
+def test_a_gradient_that_is_gone_ends_in_a_circle():
+    _, ax = sheet()
+    gradient_curves(TURNS, NORMS, ax)
+    drawn = lines_of(ax, "angular")[0].get_ydata()
+    np.testing.assert_array_equal(drawn, np.where(NORMS["angular"] > 0, 1.0, np.nan))
+    circles = [line for line in ax.lines if len(line.get_xdata()) and line.get_marker() == "o"]
+    assert [line.get_xdata().tolist() for line in circles] == [
+        [np.degrees(TURNS[NORMS["angular"] > 0][0])]
+    ]
+
+
+def test_the_way_over_the_weights_is_in_their_order():
+    _, ax = sheet()
+    shuffled = {"a-tpt": {w: SWEPT["a-tpt"][w] for w in (80.0, 0.0, 10.0)}}
+    pareto_over_weights(shuffled, ax)
+    (way,) = lines_of(ax, "a-tpt")
+    np.testing.assert_allclose(way.get_xdata(), [0.61, 0.62, 0.69])
+    assert {t.get_text() for t in ax.texts} == {"0", "10", "80"}
+
+
+def test_the_frontier_is_over_all_weights_of_all_methods():
+    _, ax = sheet()
+    pareto_over_weights(SWEPT, ax)
+    (front,) = lines_of(ax, "frontier")
+    np.testing.assert_allclose(front.get_xydata(), [[0.69, 0.02]])
+
+
+def test_labels_at_one_point_are_written_once():
+    _, ax = sheet()
+    point = {"accuracy": around(0.5), "ece": around(0.1)}
+    far = {"accuracy": around(0.6), "ece": around(0.05)}
+    pareto_over_weights({"a-tpt": {0.0: point, 1.0: point, 80.0: far}}, ax)
+    assert sorted(t.get_text() for t in ax.texts) == ["1", "80"]
+
+
+def test_neighboring_categories_differ():
+    looks = list(categories(str(i) for i in range(20)).values())
+    assert all(a != b for a, b in pairwise(looks))
+    assert len({(look.color, look.marker) for look in looks[:8]}) == 8

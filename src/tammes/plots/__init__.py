@@ -6,10 +6,25 @@ are of one ink, which `svg` turns into `currentColor`: one drawing serves both c
 """
 
 from tammes.plots.calibration import confidence_histogram, reliability_diagram, risk_coverage_curve
-from tammes.plots.classes import angle_heatmap, crowding_order, similarity_histogram
-from tammes.plots.sheets import sheet, svg, write
-from tammes.plots.styles import DARK, LIGHT, STYLES, Palette, Style, style
-from tammes.plots.tradeoffs import accuracy_ece_plane, lambda_curve, pareto, pareto_front
+from tammes.plots.classes import (
+    angle_heatmap,
+    cosine_histogram,
+    cosine_per_sample,
+    crowding_order,
+    similarity_histogram,
+)
+from tammes.plots.comparisons import grouped_bars, radar
+from tammes.plots.prompts import class_scatter, prompt_scatter
+from tammes.plots.sheets import sheet, sheets, svg, write
+from tammes.plots.styles import DARK, LIGHT, STYLES, Palette, Style, categories, style
+from tammes.plots.terms import gradient_curves
+from tammes.plots.tradeoffs import (
+    accuracy_ece_plane,
+    lambda_curve,
+    pareto,
+    pareto_front,
+    pareto_over_weights,
+)
 
 __all__ = [
     "DARK",
@@ -19,14 +34,24 @@ __all__ = [
     "Style",
     "accuracy_ece_plane",
     "angle_heatmap",
+    "categories",
+    "class_scatter",
     "confidence_histogram",
+    "cosine_histogram",
+    "cosine_per_sample",
     "crowding_order",
+    "gradient_curves",
+    "grouped_bars",
     "lambda_curve",
     "pareto",
     "pareto_front",
+    "pareto_over_weights",
+    "prompt_scatter",
+    "radar",
     "reliability_diagram",
     "risk_coverage_curve",
     "sheet",
+    "sheets",
     "similarity_histogram",
     "style",
     "svg",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -76,4 +77,48 @@ def similarity_histogram(
     dress(ax, palette, "Cosine between two classes", "Share of pairs", title)
     ax.set_ylim(0, None)
     percent(ax.yaxis)
+    legend(ax, palette)
+
+
+def cosine_per_sample(
+    cosines: Mapping[str, Float[np.ndarray, " n"]],
+    ax: Axes,
+    title: str = "",
+    palette: Palette = LIGHT,
+) -> None:
+    """Draw the mean cosine between classes after tuning on each image, in the order given.
+
+    Dots are images (at most 1,000 of them, evenly spaced), lines the means over all.
+    """
+    for name, values in cosines.items():
+        look, shown = style(name), np.unique(np.linspace(0, len(values) - 1, 1000).astype(int))
+        dots: dict[str, Any] = {"linestyle": "none", "alpha": 0.5, "markeredgewidth": 0}
+        ax.plot(shown, values[shown], color=look.color, **dots, **look.dot(2.2))
+        ax.axhline(values.mean(), **look.curve(name))
+    dress(ax, palette, "Image", "Mean cosine between classes", title)
+    ax.set_xlim(0, max(1, *(len(values) - 1 for values in cosines.values())))
+    legend(ax, palette)
+
+
+def cosine_histogram(
+    cosines: Mapping[str, Float[np.ndarray, " n"]],
+    ax: Axes,
+    title: str = "",
+    palette: Palette = LIGHT,
+) -> None:
+    """Draw how the images' mean cosines are distributed, sideways: to stand beside the samples.
+
+    A method that answers alike for every image is a line across.
+    """
+    everything = np.concatenate(list(cosines.values()))
+    edges = np.linspace(everything.min() - 1e-6, everything.max() + 1e-6, 61)
+    for name, values in cosines.items():
+        share = np.histogram(values, edges)[0] / len(values)
+        if share.max() == 1:
+            ax.axhline(values.mean(), **style(name).curve(name))
+        else:
+            ax.stairs(share, edges, orientation="horizontal", **style(name).curve(name))
+    dress(ax, palette, "Share of images", "Mean cosine between classes", title)
+    ax.set_xlim(0, None)
+    percent(ax.xaxis)
     legend(ax, palette)

@@ -16,10 +16,23 @@ from tammes.calibration import METRICS
 from tammes.plots.styles import FONT, LIGHT, Palette
 
 
-def sheet(width: float = 5.0, height: float = 3.6) -> tuple[Figure, Axes]:
+def sheet(
+    width: float = 5.0, height: float = 3.6, projection: str | None = None
+) -> tuple[Figure, Axes]:
     """Open a transparent figure with one Axes, sizes in inches."""
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="none")
-    return figure, figure.add_subplot(facecolor="none")
+    return figure, figure.add_subplot(facecolor="none", projection=projection)
+
+
+def sheets(
+    count: int, width: float = 5.0, height: float = 3.6, **options: Any
+) -> tuple[Figure, list[Axes]]:
+    """Open a transparent figure with some Axes in a row; `options` are those of `subplots`."""
+    figure = Figure(figsize=(width, height), layout="constrained", facecolor="none")
+    row = list(figure.subplots(1, count, squeeze=False, **options)[0])
+    for ax in row:
+        ax.set_facecolor("none")
+    return figure, row
 
 
 def write(figure: Figure, path: str | Path) -> None:
@@ -54,9 +67,14 @@ def dress(ax: Axes, palette: Palette, x: str = "", y: str = "", title: str = "")
         spine.set_color(palette.pale(0.6))
 
 
-def legend(ax: Axes, palette: Palette, loc: str | None = None) -> None:
+def legend(
+    ax: Axes,
+    palette: Palette,
+    loc: str | None = None,
+    anchor: tuple[float, float] = (1.01, 1.0),
+) -> None:
     """Name what is drawn: beside the axes, where many methods cover no data, or at `loc` inside."""
-    beside = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
+    beside = {"loc": "upper left", "bbox_to_anchor": anchor, "borderaxespad": 0.0}
     place: dict[str, Any] = {"loc": loc} if loc else beside
     if ax.get_legend_handles_labels()[0]:
         ax.legend(frameon=False, fontsize=FONT - 1, labelcolor=palette.ink, **place)

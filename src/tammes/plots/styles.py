@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +62,21 @@ SPARE = [
 ]
 
 
+TERMS: Mapping[str, Style] = {  # a term looks like the method that it makes
+    "angular": STYLES["a-tpt"],
+    "dispersion": STYLES["c-tpt"],
+    "orthogonality": STYLES["o-tpt"],
+    "frobenius": Style(STYLES["o-tpt"].color, "d", "--"),
+}
+
+
 def style(name: str) -> Style:
-    """Look up how a method is drawn; an unknown name always gets the same spare style."""
-    return STYLES.get(name) or SPARE[zlib.crc32(name.encode()) % len(SPARE)]
+    """Look up how a method or term is drawn; an unknown name always gets the same spare style."""
+    return STYLES.get(name) or TERMS.get(name) or SPARE[zlib.crc32(name.encode()) % len(SPARE)]
+
+
+def categories(names: Iterable[str]) -> dict[str, Style]:
+    """Give names that are no methods a look by their position: neighbors never look alike."""
+    gray, *colors = STYLES.values()
+    looks = [*colors, gray, *SPARE]
+    return {name: looks[i % len(looks)] for i, name in enumerate(dict.fromkeys(names))}

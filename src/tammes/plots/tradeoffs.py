@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
@@ -12,7 +12,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from tammes.calibration import METRICS
 from tammes.plots.sheets import dress, format_metric, legend, metric_label
-from tammes.plots.styles import LIGHT, Palette, style
+from tammes.plots.styles import FONT, LIGHT, Palette, style
 from tammes.statistics import Interval
 
 
@@ -90,3 +90,47 @@ def lambda_curve(
     ax.xaxis.set_major_formatter(FuncFormatter(lambda weight, _: f"{weight:g}"))
     format_metric(ax.yaxis, metric)
     legend(ax, palette)
+
+
+def pareto_over_weights(
+    curves: Mapping[str, Mapping[float, Mapping[str, Interval]]],
+    ax: Axes,
+    title: str = "",
+    palette: Palette = LIGHT,
+    x: str = "accuracy",
+    y: str = "ece",
+) -> None:
+    """Draw where each method goes in the plane of two metrics as λ grows; λ stands at each point.
+
+    The broad frontier joins the points that none of any method and weight beats in both.
+    """
+    points = {f"{n} {w}": found for n, curve in curves.items() for w, found in curve.items()}
+    front = sorted((points[n][x].value, points[n][y].value) for n in pareto_front(points, x, y))
+    broad: dict[str, Any] = {"linewidth": 6, "solid_capstyle": "round", "zorder": 1}
+    ax.plot(*zip(*front, strict=True), color=palette.pale(0.2), label="frontier", **broad)
+    labels: list[tuple[str, float, float, str]] = []
+    for name, curve in curves.items():
+        look, weights = style(name), sorted(curve)
+        across = [curve[w][x].value for w in weights]
+        up = [curve[w][y].value for w in weights]
+        ax.plot(across, up, **look.curve(name), **look.dot(5), zorder=3)
+        written = (f"{weight:g}" for weight in weights)
+        labels += zip(written, across, up, [look.color] * len(weights), strict=True)
+    dress(ax, palette, metric_label(x), metric_label(y), title)
+    ax.margins(0.08)
+    _write_apart(labels, ax)
+    format_metric(ax.xaxis, x)
+    format_metric(ax.yaxis, y)
+    legend(ax, palette)
+
+
+def _write_apart(labels: Sequence[tuple[str, float, float, str]], ax: Axes) -> None:
+    """Write each label right above its point, the last ones first, unless one stands there."""
+    size: dict[str, Any] = {"textcoords": "offset points", "fontsize": FONT - 2}
+    taken: list[np.ndarray] = []
+    ax.autoscale_view()
+    for text, x, y, color in reversed(labels):
+        spot = ax.transData.transform((x, y)) * 72 / ax.figure.dpi
+        if all(np.abs((spot - other) / (20, 9)).max() > 1 for other in taken):
+            ax.annotate(text, (x, y), (5, 4), color=color, **size)
+            taken.append(spot)
