@@ -435,7 +435,9 @@ def test_a_pack_in_another_order_or_of_another_name_is_refused(tree: Path):
         load_dataset("caltech101", tree)
     for name in "ab":
         pack(tree / f"caltech101-test-{name}.zip", tree, rows)
-    with pytest.raises(DataError, match=r"several packs .*: caltech101-test-a\.zip, .*pass one"):
+    with pytest.raises(
+        DataError, match=r"several candidates .*: caltech101-test-a\.zip, .*pass one"
+    ):
         load_dataset("caltech101", tree)
 
 

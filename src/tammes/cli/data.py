@@ -19,7 +19,8 @@ Data = Annotated[
         "--data",
         "-d",
         help="Folder with a folder per class, table with the columns file and label, ZIP, split "
-        "file, or name of `tammes list datasets`. May be given several times.",
+        "file, webdataset shards, hf:owner/name, or name of `tammes list datasets`. May be given "
+        "several times.",
         rich_help_panel=_PANEL,
     ),
 ]

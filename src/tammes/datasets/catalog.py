@@ -23,7 +23,8 @@ class CatalogEntry:
     """A benchmark; `images` is the size of its published test part, `preset` names the weights.
 
     `packs` gives, for each part, the pattern of the ZIP files that hold it; `leave_out` names the
-    folders of the archive that are no part of the benchmark; `torchvision` says what downloads it.
+    folders of the archive that are no part of the benchmark; `torchvision` says what downloads it;
+    `shards` is what CLIP_benchmark calls its copy.
     """
 
     id: str
@@ -40,6 +41,7 @@ class CatalogEntry:
     template: str = "a photo of a {}."
     packs: Mapping[str, str] = field(default_factory=dict)
     torchvision: Mapping[str, Any] = field(default_factory=dict)
+    shards: str = ""
     leave_out: tuple[str, ...] = ()
 
     @property
@@ -102,11 +104,11 @@ TEMPLATES: Mapping[str, tuple[str, ...]] = {
 def find_entry(name: str) -> CatalogEntry:
     """Look a benchmark up by its id or by a name that a paper gives it."""
     for entry in CATALOG.values():
-        if _plain(name) in map(_plain, (entry.id, *entry.names)):
+        if plain(name) in map(plain, (entry.id, *entry.names)):
             return entry
     raise UnknownName.of("dataset", name, CATALOG)
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
     """Reduce a name to what people agree on: letters and digits."""
     return "".join(c for c in name.casefold() if c.isalnum())

@@ -7,11 +7,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 
-from tammes.datasets.packs import PackedFile
 from tammes.errors import DataError
 
 MISSING = "missing"
+
+
+class Packed(Protocol):
+    """One image inside a larger file, read when it is wanted."""
+
+    def read(self) -> bytes:
+        """Read the bytes of the image file, or raise an ImageError."""
+        ...
+
+    def stamp(self) -> str:
+        """Return what changes when the image does, or MISSING."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -20,16 +32,16 @@ class Item:
 
     id: str
     label: int
-    source: Path | PackedFile
+    source: Path | Packed
 
     def open(self) -> Path | bytes:
         """Return what an image can be read from: a path, or the bytes out of a pack."""
         return self.source if isinstance(self.source, Path) else self.source.read()
 
     def stamp(self) -> str:
-        """Return what changes when the file changes: size and time, or the pack's checksum."""
-        if isinstance(self.source, PackedFile):
-            return f"{self.source.size}:{self.source.crc:08x}" if self.source.size >= 0 else MISSING
+        """Return what changes when the file changes: size and time, or what the archive knows."""
+        if not isinstance(self.source, Path):
+            return self.source.stamp()
         try:
             found = self.source.stat()
         except OSError:

@@ -6,8 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
-from tammes.datasets.dataset import Dataset, Item, name_some
-from tammes.datasets.packs import PackedFile
+from tammes.datasets.dataset import Dataset, Item, Packed, name_some
 from tammes.errors import DataError
 
 PHOTOS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".avif", ".heic")
@@ -31,7 +30,7 @@ def read_image_folder(
 
 
 def sort_by_folder(
-    files: Mapping[str, Path | PackedFile],
+    files: Mapping[str, Path | Packed],
     root: Path,
     classnames: Mapping[str, str] | None,
     name: str,
@@ -44,7 +43,7 @@ def sort_by_folder(
 
 
 def label_by_folder(
-    files: Mapping[str, Path | PackedFile],
+    files: Mapping[str, Path | Packed],
     root: Path,
     labels: Mapping[str, int],
     classnames: tuple[str, ...],

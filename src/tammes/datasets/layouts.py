@@ -2,61 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+from tammes.datasets.archives import FINDERS, is_archive, read_archive
 from tammes.datasets.catalog import CatalogEntry, find_entry
-from tammes.datasets.dataset import Dataset, name_some
+from tammes.datasets.dataset import Dataset
 from tammes.datasets.folders import is_image, is_shown, label_by_folder, walk
 from tammes.datasets.matching import match_folders
 from tammes.datasets.official import SUN_LISTS, read_aircraft, read_food, read_sun
+from tammes.datasets.search import NotHere, Search
 from tammes.datasets.splits import SPLIT_SUFFIXES, read_coop_split, split_paths
-from tammes.datasets.zips import pack_classes, read_pack
 from tammes.errors import DataError
-
-HELD_OUT = ("test", "val")  # what the usual layouts call the folder of the test part
-
-
-class NotHere(DataError):
-    """Nothing of this layout lies below the folder."""
-
-
-@dataclass(frozen=True)
-class Search:
-    """What is looked for, and below which folder."""
-
-    entry: CatalogEntry
-    root: Path
-    part: str = "test"
-    split: Path | None = None
-
-    @property
-    def places(self) -> list[Path]:
-        """The usual folders, whether `root` holds many sets, this one, or just its images."""
-        return list(dict.fromkeys(_below(self.root, self.entry.layouts)))
-
-    @property
-    def bases(self) -> list[Path]:
-        """The folders whose subfolders may be the classes of the part."""
-        found: list[Path] = []
-        for place in self.places:
-            beside = [place.parent] if place.name in HELD_OUT and self.part != "test" else []
-            found += [parent / self.part for parent in (place, *beside)]
-            found += [place] if self.part == "test" else []
-        return [base for base in dict.fromkeys(found) if base.is_dir()]
-
-    def first(self, *files: str) -> Path:
-        """Find the place where one of these files of the benchmark lies."""
-        for place in self.places:
-            if any((place / file).exists() for file in files):
-                return place
-        raise NotHere(f"no {files[0]} in {self.named(self.places)}")
-
-    def named(self, places: Iterable[Path]) -> str:
-        """Write places as they lie below the root."""
-        return name_some((p.relative_to(self.root).as_posix() for p in places), 8)
-
 
 Reader = Callable[[Search], Dataset]
 
@@ -67,9 +25,7 @@ def read_catalog(
     """Read a benchmark below `root`, in the first of its layouts that is there."""
     entry, root = find_entry(name), Path(root)
     search = Search(entry, root, part, Path(split) if split else None)
-    if root.suffix == ".zip" and root.is_file():
-        return _remarked(read_part_pack(search, root), search)
-    if not root.is_dir():
+    if not root.is_dir() and not is_archive(root):
         raise DataError(f"{entry.id}: no such folder: {root}")
     missed = []
     for read in readers(search):
@@ -87,9 +43,12 @@ def readers(search: Search) -> list[Reader]:
     """List the readers to try: full-size images before packs, and a given split alone."""
     if search.split:
         return [read_split]
+    if is_archive(search.root):
+        return [read_archive]
     lists = {"fgvc_aircraft": by_variants, "food101": by_food_lists, "sun397": by_partition}
     by_list = [lists[search.entry.id]] if search.entry.id in lists else []
-    return [*([read_split] if search.entry.split else []), *by_list, by_class_folders, find_pack]
+    by_split = [read_split] if search.entry.split else []
+    return [*by_split, *by_list, by_class_folders, *FINDERS]
 
 
 def _remarked(dataset: Dataset, search: Search) -> Dataset:
@@ -181,40 +140,3 @@ def _refuse_twins(base: Path, labels: dict[str, int], entry: CatalogEntry) -> No
         if other != folder:
             name = entry.classnames[label]
             raise DataError(f"{base}: the folders {other!r} and {folder!r} both mean {name!r}")
-
-
-def find_pack(search: Search) -> Dataset:
-    """Find the one ZIP in `root` that is called like the packs of this benchmark."""
-    entry, part = search.entry, search.part
-    pattern = entry.packs.get(part, f"{entry.id}-{part}*.zip")
-    found = sorted(search.root.glob(pattern))
-    if not found:
-        raise NotHere(f"no pack {pattern}")
-    if len(found) > 1:
-        names = name_some(f.name for f in found)
-        raise DataError(f"{entry.id}: several packs in {search.root}: {names}: pass one as root")
-    return read_part_pack(search, found[0])
-
-
-def read_part_pack(search: Search, path: Path) -> Dataset:
-    """Read a pack and check that its labels mean what they mean in the catalog."""
-    entry = search.entry
-    wrong = [
-        f"{label} is {name!r} and should be {entry.classnames[label]!r}"
-        for label, name in pack_classes(path)
-        if label < entry.classes and name not in ("", entry.classnames[label])
-    ]
-    if wrong:
-        raise DataError(
-            f"{path}: its class names are not those of {entry.id}: label {name_some(wrong, 3)}"
-        )
-    folders = entry.folders or entry.classnames
-    names = dict(zip(folders, entry.classnames, strict=True))
-    return replace(read_pack(path, names, entry.id), layout=f"pack {path.name}")
-
-
-def _below(root: Path, layouts: Iterable[str]) -> Iterator[Path]:
-    for parts in (layout.split("/") for layout in layouts):
-        yield from (root.joinpath(*parts[skip:]) for skip in range(len(parts)))
-        yield from (root.joinpath(*parts[:keep]) for keep in range(1, len(parts)))
-    yield root

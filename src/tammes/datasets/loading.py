@@ -8,8 +8,10 @@ from pathlib import Path
 from tammes.datasets.catalog import find_entry
 from tammes.datasets.dataset import Dataset
 from tammes.datasets.folders import read_image_folder
+from tammes.datasets.hub import HUB, is_saved, read_hub
 from tammes.datasets.layouts import read_catalog
 from tammes.datasets.names import Names, by_folder, listed, renamed
+from tammes.datasets.shards import has_shards, read_shards
 from tammes.datasets.splits import SPLIT_SUFFIXES, read_coop_split
 from tammes.datasets.tables import TABLE_SUFFIXES, read_table
 from tammes.datasets.zips import LABELS, read_pack
@@ -25,15 +27,19 @@ def load_dataset(
     classnames: Names | None = None,
     name: str | None = None,
 ) -> Dataset:
-    """Read a folder, a table, a ZIP, a split file, or a benchmark by its name and `root`.
+    """Read a folder, a table, a ZIP, a split file, `hf:owner/name`, or a benchmark by its name.
+
+    A benchmark is looked for below `root`, in any usual layout.
 
     `classnames` overrides the names, in label order; for class folders it maps folder to name.
     """
     path = Path(spec)
     if root is not None and is_cataloged(str(spec)):
         dataset = renamed(read_catalog(str(spec), root, part, split), classnames)
+    elif str(spec).startswith(HUB):
+        dataset = read_hub(str(spec), part, classnames)
     elif path.is_dir():
-        dataset = _load_folder(path, classnames)
+        dataset = _load_folder(path, part, classnames)
     elif path.is_file():
         dataset = _load_file(path, root, part, classnames)
     else:
@@ -49,9 +55,13 @@ def is_cataloged(name: str) -> bool:
         return False
 
 
-def _load_folder(path: Path, classnames: Names | None) -> Dataset:
-    """Read a folder by its table of labels if it has one, else by its class folders."""
+def _load_folder(path: Path, part: str, classnames: Names | None) -> Dataset:
+    """Read a folder by its table of labels, as what a library wrote, or by its class folders."""
     name = path.resolve().name
+    if is_saved(path):
+        return read_hub(path, part, classnames, name)
+    if has_shards(path):
+        return read_shards(path, part, classnames, name)
     if (path / LABELS).is_file():
         return read_table(path / LABELS, path, listed(classnames), name)
     return read_image_folder(path, by_folder(classnames), name)

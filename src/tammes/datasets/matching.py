@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from tammes.datasets.catalog import CatalogEntry
+from tammes.datasets.catalog import CatalogEntry, plain
+from tammes.datasets.dataset import Dataset, name_some
 from tammes.errors import DataError
 
 
@@ -31,6 +33,29 @@ def match_names(spellings: Iterable[tuple[str, int]], found: Iterable[str]) -> d
     return labels
 
 
+def align(dataset: Dataset, entry: CatalogEntry) -> Dataset:
+    """Give a benchmark that brings its own names the names and the label order of the catalog.
+
+    Where some class cannot be told by its name, its own names stay, and a remark says so.
+    """
+    own = dataset.classnames
+    if len(own) == entry.classes and all(map(_alike, own, entry.classnames)):
+        return replace(dataset, classnames=entry.classnames)
+    label = match_names(_spellings(entry), own)
+    kept = [item for item in dataset.items if own[item.label] not in entry.leave_out]
+    lost = sorted({own[item.label] for item in kept} - set(label))
+    if lost or len(set(label.values())) < len(label):
+        what = f"no such class in the catalog: {name_some(lost, 3)}" if lost else "names that clash"
+        remark = f"its own {len(own)} class names stand for the catalog's {entry.classes}: {what}"
+        return replace(dataset, remarks=(*dataset.remarks, remark))
+    items = tuple(replace(item, label=label[own[item.label]]) for item in kept)
+    return replace(dataset, classnames=entry.classnames, items=items)
+
+
+def _alike(one: str, other: str) -> bool:
+    return any(form(one) == form(other) for form in FORMS)
+
+
 def _spellings(entry: CatalogEntry) -> list[tuple[str, int]]:
     """List every name that a folder of a class may have."""
     label = {name: i for i, name in enumerate(entry.classnames)}
@@ -46,16 +71,12 @@ def _unique(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
     return {key: label for key, label in found if count[key] == 1 and key}
 
 
-def _plain(name: str) -> str:
-    return "".join(c for c in name.casefold() if c.isalnum())
-
-
 def _words(name: str) -> str:
     """Write the words in sorted order: 'Acura RL Sedan 2012' is '2012 Acura RL Sedan'."""
     return " ".join(sorted(re.findall(r"[^\W_]+", name.casefold())))
 
 
-FORMS: tuple[Callable[[str], str], ...] = (str, _plain, _words)
+FORMS: tuple[Callable[[str], str], ...] = (str, plain, _words)
 
 
 def _by_number(entry: CatalogEntry, folders: Sequence[str]) -> Mapping[str, int]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 from zlib import error as ZlibError
 
+from tammes.datasets.dataset import MISSING
 from tammes.errors import DataError, ImageError
 
 _reading = threading.Lock()  # one archive handle per process, shared by its threads
@@ -28,6 +29,10 @@ class PackedFile:
     def absent(cls, archive: Path, name: str) -> PackedFile:
         """Stand for a file that a list names and the archive lacks."""
         return cls(archive, name, -1, 0)
+
+    def stamp(self) -> str:
+        """Return size and checksum, which a copy of the archive keeps."""
+        return f"{self.size}:{self.crc:08x}" if self.size >= 0 else MISSING
 
     def read(self) -> bytes:
         """Read and check the bytes; damage is an ImageError, as it would be in a plain file."""

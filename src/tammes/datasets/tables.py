@@ -96,6 +96,12 @@ def label_rows(
     return files, [n for n in numbers if n is not None], names
 
 
+def named_labels(columns: Mapping[str, list[str]]) -> list[tuple[int, str]]:
+    """List what a table calls its labels, each once; nothing where it lacks one of the two."""
+    pairs = zip(columns.get("label", ()), columns.get("class_name", ()), strict=False)
+    return sorted({(int(label), name) for label, name in pairs if label.isdecimal()})
+
+
 def _refuse(where: str, problem: str, rows: Iterable[str]) -> None:
     """Raise when there are such rows, and name them."""
     if named := list(rows):

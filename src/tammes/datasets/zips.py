@@ -8,7 +8,7 @@ from tammes.datasets.dataset import Dataset, Item, check_present
 from tammes.datasets.folders import sort_by_folder
 from tammes.datasets.names import Names, by_folder, listed
 from tammes.datasets.packs import PackedFile, list_pack
-from tammes.datasets.tables import label_rows, parse_table
+from tammes.datasets.tables import label_rows, named_labels, parse_table
 
 LABELS = "labels.csv"
 
@@ -35,6 +35,4 @@ def pack_classes(path: Path) -> list[tuple[int, str]]:
     files = list_pack(path)
     if LABELS not in files:
         return []
-    table = parse_table(Path(LABELS), files[LABELS].read())
-    pairs = zip(table.get("label", []), table.get("class_name", []), strict=False)
-    return sorted({(int(label), name) for label, name in pairs if label.isdecimal()})
+    return named_labels(parse_table(Path(LABELS), files[LABELS].read()))
