@@ -172,6 +172,18 @@ def test_a_step_is_sgd_on_the_cross_entropy(model: Backbone) -> None:
     assert trainer.history[0].loss == pytest.approx(loss.item(), abs=1e-5)
 
 
+def test_an_incomplete_step_is_left_out(model: Backbone) -> None:
+    recipe = Recipe(start=1, epochs=2, per_step=4, crops=1)
+    start = start_prompt(model, tuple(COLORS), recipe, "start")
+    features = normalize(torch.randn(11, 2, model.dim), dim=-1).half()
+    for images, expected in ((11, [4, 8]), (8, [4, 8]), (3, [3])):
+        examples = Examples(features[:images], torch.zeros(images, dtype=torch.int64), {})
+        seen: list[int] = []
+        trainer = Trainer(model, start, examples, recipe)
+        trainer.run_epoch(lambda n, total, stage, seen=seen: seen.append(n))
+        assert seen == expected
+
+
 # --- shots and views ------------------------------------------------------------------------------
 
 
@@ -409,10 +421,10 @@ def test_the_command_trains_and_bench_takes_the_file(
     assert read_weights(out)["ctx"].shape[0] == 3
     runs = str(tmp_path / "runs")
     words = ("bench", *data, "--template", result.stdout.strip(), "--out", runs, "--views", "4",
-             "--methods", "zero-shot,a-tpt", "--limit", "6")  # fmt: skip
+             "--methods", "all", "--limit", "6")  # fmt: skip
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
-    assert "a-tpt" in result.stdout
+    assert all(method in result.stdout for method in METHODS)
 
 
 def test_kinds_are_corrected(tmp_path: Path) -> None:

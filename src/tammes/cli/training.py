@@ -129,6 +129,10 @@ def train(
     names = read_classes(None, classes_file) if classes_file else None
     dataset = open_benchmark(data, root, part, split, names, None).dataset
     backbone = load_backbone(model, device, precision)
+    say(
+        f"{dataset.name}: {len(dataset)} images of {len(dataset.classnames)} classes, {model}, "
+        f"{kind}, {shots} images per class, {recipe.epochs} epochs"
+    )
     with Bar() as bar:
         done = train(dataset, backbone, out, recipe, batch=batch, workers=workers, progress=bar)
     _tell(done, shots)
