@@ -18,6 +18,7 @@ from tammes.cli.classifying import classify
 from tammes.cli.console import Commands, examples, flowing
 from tammes.cli.linting import lint
 from tammes.cli.listing import catalogs
+from tammes.cli.papering import paper
 from tammes.cli.reporting import report
 from tammes.cli.training import train
 
@@ -47,6 +48,11 @@ EXAMPLES: Mapping[Callable[..., None], tuple[str, ...]] = {
         "tammes train coop --data photos/ --shots 4 --epochs 100 --start 'a photo of a' -o coop.pt",
         "tammes train cocoop --data photos.zip --model ViT-B-16/openai --seed 1 --out cocoop.pt",
         "tammes bench --data caltech101 --root ~/data --template coop:coop.pt --out runs/",
+    paper: (
+        "tammes paper finegrained --data-root ~/data",
+        "tammes paper all --model ViT-B-16/openai --model RN50/openai --data-root ~/data",
+        "tammes paper finegrained cool --model pocket --data-root packs/ --limit 200 --no-augmix",
+        "tammes paper coop --coop model.pth.tar-50 --data-root ~/data",
     ),
     lint: (
         "tammes lint classes.txt",

@@ -10,7 +10,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from tammes.method import Method
+from tammes.datasets import CATALOG
+from tammes.method import METHODS, PRESETS, Method
 from tammes.paper.published import PublishedCell, published
 from tammes.prompts import DEFAULT_TEMPLATE
 from tammes.records import Run
@@ -40,9 +41,21 @@ class Need:
     augmix: bool | None = None
 
     @property
-    def anywhere(self) -> Need:
-        """The same for whatever model: what a run of one model is found by."""
-        return replace(self, backbone="")
+    def plain(self) -> Need:
+        """The same run in one way of writing: equal needs of different tables meet here.
+
+        A method that looks at no random view has no seed; published weights and views need no name.
+        """
+        entry = CATALOG.get(self.dataset)
+        looks = self.method not in METHODS or METHODS[self.method].looks_at_views
+        usual = entry and PRESETS[entry.preset].get(self.method)
+        return replace(
+            self,
+            backbone="",
+            repeat=self.repeat if looks else 0,
+            augmix=None if not looks or (entry and self.augmix == entry.augmix) else self.augmix,
+            weight=None if self.weight == usual else self.weight,
+        )
 
 
 @dataclass(frozen=True)
@@ -69,13 +82,27 @@ class Found:
     deviations: tuple[str, ...] = ()  # from the published setting, in words
 
 
+@dataclass(frozen=True)
+class Missing:
+    """Why something was not run: what it needs, and all that helps to provide it."""
+
+    needs: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"not run: needs {self.needs}" + (f" ({self.detail})" if self.detail else "")
+
+
+NOT_ASKED = Missing("to be asked for", "this command ran other tables, methods or models")
+
+
 @dataclass(eq=False)
 class Results:
     """Everything that was measured, and why the rest was not."""
 
     subjects: tuple[Subject, ...]
     found: Mapping[tuple[str, Need], Found] = field(default_factory=dict)
-    missing: Mapping[tuple[str, Need], str] = field(default_factory=dict)
+    missing: Mapping[tuple[str, Need], Missing] = field(default_factory=dict)
     seeds: tuple[int, ...] = (0,)
     resamples: int = 1000
     _read: OrderedDict[str, Result] = field(default_factory=OrderedDict, repr=False)
@@ -87,13 +114,13 @@ class Results:
 
     def of(self, subject: Subject, need: Need) -> Found | None:
         """Find the run of a model, or None; `why` says why."""
-        return self.found.get((subject.name, need.anywhere)) if subject.meets(need) else None
+        return self.found.get((subject.name, need.plain)) if subject.meets(need) else None
 
-    def why(self, subject: Subject, need: Need) -> str:
+    def why(self, subject: Subject, need: Need) -> Missing:
         """Say what a run that is not there needs."""
         if not subject.meets(need):
-            return f"{subject.name} is not {need.backbone}"
-        return self.missing.get((subject.name, need.anywhere), "not asked for in this call")
+            return Missing(f"{need.backbone}, which {subject.name} is not")
+        return self.missing.get((subject.name, need.plain), NOT_ASKED)
 
     def read(self, found: Found) -> Result:
         """Read the rows of a run: outcomes, ids, and class features where the run kept them."""

@@ -1,0 +1,125 @@
+"""`tammes paper`: the published tables beside measured ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from tammes.cli import options
+from tammes.cli.console import say
+
+if TYPE_CHECKING:
+    pass
+
+Names = Annotated[
+    list[str],
+    Argument(metavar="NAME", help="Tables, or all."),
+]
+Root = Annotated[
+    Path, Option("--data-root", help="Folder that holds the datasets, or packs of them.")
+]
+Out = Annotated[
+    Path,
+    Option(
+        "--out",
+        "-o",
+        help="Folder of runs and pages; what it holds is not done again.",
+        rich_help_panel=options.OUTPUT,
+    ),
+]
+Models = Annotated[
+    list[str] | None,
+    Option(
+        "--model",
+        "-m",
+        help="A model as `tammes bench` takes it, or ViT-B/16=FILE for a checkpoint that holds the "
+        "published weights. By default the paper's models as far as they are here, else pocket.",
+        rich_help_panel=options.MODEL,
+    ),
+]
+Download = Annotated[
+    bool,
+    Option("--download", help="Fetch weights that are not here.", rich_help_panel=options.MODEL),
+]
+Limit = Annotated[
+    int | None, Option(help="Take so many images per dataset, spread over the classes.", min=1)
+]
+Seeds = Annotated[str, Option(help="Seeds of repeated runs; all others take the first.")]
+Methods = Annotated[
+    str, Option(help="all, or names of `tammes list methods`.", rich_help_panel=options.METHOD)
+]
+Coop = Annotated[
+    Path | None,
+    Option(help="Checkpoint of a CoOp context.", rich_help_panel=options.METHOD),
+]
+Cocoop = Annotated[
+    Path | None,
+    Option(help="Checkpoint of CoCoOp.", rich_help_panel=options.METHOD),
+]
+AugMix = Annotated[
+    bool | None,
+    Option(
+        "--augmix/--no-augmix",
+        help="Mix the views. By default as published for each dataset.",
+        rich_help_panel=options.VIEWS,
+    ),
+]
+
+
+def paper(
+    names: Names,
+    data_root: Root = Path("data"),
+    out: Out = Path("paper"),
+    model: Models = None,
+    download: Download = False,
+    limit: Limit = None,
+    methods: Methods = "all",
+    seeds: Seeds = "0,1,2",
+    coop: Coop = None,
+    cocoop: Cocoop = None,
+    views: options.Views = 64,
+    augmix: AugMix = None,
+    device: options.Device = None,
+    precision: options.Precision = None,
+    batch: options.Batch = None,
+    workers: options.Workers = None,
+) -> None:
+    """Show the paper's tables, published beside measured.
+
+    What is missing is run first, on the data and the weights that are here; for the rest the table
+    says what it needs. An interrupted command goes on where it stopped.
+    """
+    from rich.console import Console
+
+    from tammes.method import select_methods
+    from tammes.paper.command import choose_tables, run_tables
+    from tammes.paper.models import choose_models
+    from tammes.paper.planning import Settings
+    from tammes.paper.running import Runner
+    from tammes.paper.writing import Terminal
+    from tammes.progress import Bar
+
+    tables = choose_tables(names)
+    settings = Settings(
+        root=data_root, out=out, limit=limit, seeds=_seeds(seeds), views=views, augmix=augmix,
+        methods=tuple(select_methods(methods)), coop=coop, cocoop=cocoop, download=download,
+        device=device, precision=precision, batch=batch, workers=workers,
+    )  # fmt: skip
+    with Bar() as bar:
+        runner = Runner(choose_models(model or []), settings, say, bar)
+        for sheet in run_tables(tables, runner, settings):
+            Console().print(Terminal(sheet))
+    say(f"wrote {', '.join(t.name for t in tables)} to {out}")
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    from tammes.errors import TammesError
+
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError as problem:
+        raise TammesError(
+            f"--seeds {text}: give whole numbers with commas between them"
+        ) from problem

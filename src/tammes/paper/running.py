@@ -1,0 +1,196 @@
+"""Run what is missing, model by model and job by job; what cannot run gets a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from tammes.backbones import Backbone
+from tammes.datasets import CATALOG, Dataset, PackedFile, load_dataset
+from tammes.errors import StoreError, TammesError
+from tammes.evaluate import evaluate
+from tammes.features import Progress
+from tammes.paper.models import Model, lacking, load_model
+from tammes.paper.planning import VIEWS, Job, Settings, plan
+from tammes.paper.registry import WEIGHTS
+from tammes.paper.results import COCOOP, COOP, Found, Missing, Need, Results, Subject
+from tammes.prompts import Prompt
+from tammes.records import Run
+
+Say = Callable[[str], None]
+LEARNED = {COOP: "a CoOp context", COCOOP: "a CoCoOp checkpoint"}
+KEPT_CLASSES = 400  # up to which all probabilities are kept: SCE needs them, 1000 would fill disks
+
+
+class Runner:
+    """Measures all that can be measured here; what an earlier call finished is only read."""
+
+    def __init__(
+        self,
+        models: Sequence[Model],
+        settings: Settings,
+        say: Say = lambda text: None,
+        progress: Progress | None = None,
+    ) -> None:
+        self._settings = settings
+        datasets = Datasets(settings)
+        self._sessions = [Session(model, settings, datasets, say, progress) for model in models]
+
+    def run(self, needs: Iterable[Need]) -> Results:
+        """Answer needs with every model that they concern."""
+        found: dict[tuple[str, Need], Found] = {}
+        missing: dict[tuple[str, Need], Missing] = {}
+        listed, settings = list(needs), self._settings
+        for session in self._sessions:
+            subject = session.model.subject
+            for job in plan([need for need in listed if subject.meets(need)], settings):
+                answer = session.run(job)
+                for name, need in job.needs.items():
+                    if isinstance(answer, Missing):
+                        missing[subject.name, need] = answer
+                    else:
+                        found[subject.name, need] = answer[name]
+        subjects = tuple(session.subject for session in self._sessions)
+        return Results(subjects, found, missing, settings.seeds, settings.resamples)
+
+
+class Datasets:
+    """The benchmarks below the data root, each looked for once."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._known: dict[str, Dataset | Missing] = {}
+
+    def find(self, name: str) -> Dataset | Missing:
+        """Find a benchmark, or say what was looked for."""
+        if name not in self._known:
+            self._known[name] = self._look(name)
+        return self._known[name]
+
+    def _look(self, name: str) -> Dataset | Missing:
+        entry = CATALOG[name]
+        try:
+            dataset = load_dataset(name, self._settings.root)
+        except TammesError as problem:
+            return Missing(entry.names[0], str(problem))
+        limit = self._settings.limit
+        return dataset if limit is None else dataset.subset(limit)
+
+
+class Session:
+    """One model's runs: it is loaded when the first job has its images."""
+
+    def __init__(
+        self,
+        model: Model,
+        settings: Settings,
+        datasets: Datasets,
+        say: Say,
+        progress: Progress | None,
+    ) -> None:
+        self.model, self._settings, self._datasets = model, settings, datasets
+        self._say, self._progress = say, progress
+        self._backbone: Backbone | Missing | None = None
+
+    def run(self, job: Job) -> dict[str, Found] | Missing:
+        """Evaluate a job, by the names of its methods, or say what it needs."""
+        dataset = self._datasets.find(job.dataset)
+        lacks = [m for m in (dataset, self._lacks_prompt(job)) if isinstance(m, Missing)]
+        backbone = self._load() if not lacks else lacking(self.model, self._settings.download)
+        if isinstance(backbone, Missing):
+            lacks.append(backbone)
+        if lacks:
+            return _together(lacks)
+        assert isinstance(dataset, Dataset)
+        assert isinstance(backbone, Backbone)
+        self._say(_announcement(self.subject.name, dataset, job))
+        try:
+            runs = self._evaluate(job, dataset, backbone)
+        except StoreError:
+            raise  # a full disk stops everything; what is finished is kept
+        except TammesError as problem:
+            return Missing("input that fits", str(problem))
+        return {run.method: self._found(run, dataset, job) for run in runs}
+
+    @property
+    def subject(self) -> Subject:
+        """The model, with its dimensions once it was loaded."""
+        dim = self._backbone.dim if isinstance(self._backbone, Backbone) else None
+        return replace(self.model.subject, dim=dim)
+
+    def _found(self, run: Run, dataset: Dataset, job: Job) -> Found:
+        need, method = job.needs[run.method], job.methods[run.method]
+        return Found(self.subject, need, run, method, deviations(run, dataset, job))
+
+    def _load(self) -> Backbone | Missing:
+        if self._backbone is None:
+            options = self._settings
+            self._backbone = load_model(
+                self.model, options.download, options.device, options.precision
+            )
+        return self._backbone
+
+    def _lacks_prompt(self, job: Job) -> Missing | None:
+        """Say what a learned prompt needs that the command does not give."""
+        if job.prompt not in LEARNED or getattr(self._settings, job.prompt) is not None:
+            return None
+        home = f" for {self.model.backbone}" if self.model.backbone else ""
+        advice = f"pass --{job.prompt} FILE; tammes train {job.prompt} makes one"
+        return Missing(LEARNED[job.prompt] + home, advice)
+
+    def _evaluate(self, job: Job, dataset: Dataset, backbone: Backbone) -> list[Run]:
+        names = dataset.classnames
+        if job.prompt == COOP:
+            prompt = Prompt.from_coop(backbone, names, str(self._settings.coop))
+        elif job.prompt == COCOOP:
+            prompt = Prompt.from_cocoop(backbone, names, str(self._settings.cocoop))
+        else:
+            prompt = Prompt.from_template(backbone, names, job.prompt)
+        return evaluate(
+            dataset, backbone, prompt, job.methods, self._settings.out,
+            views=job.views, batch=self._settings.batch, workers=self._settings.workers,
+            progress=self._progress, keep_log_probs=len(names) <= KEPT_CLASSES,
+        )  # fmt: skip
+
+
+def _together(lacks: Iterable[Missing]) -> Missing:
+    """Make one reason of several."""
+    listed = list(lacks)
+    return Missing(
+        " and ".join(m.needs for m in listed), "; ".join(m.detail for m in listed if m.detail)
+    )
+
+
+def _announcement(model: str, dataset: Dataset, job: Job) -> str:
+    views = f"{job.views.count} views" if job.views.count > 1 else "the clean view"
+    mixed = ", AugMix" if job.views.augmix else ""
+    return (
+        f"{dataset.name}: {len(dataset)} images, {views}{mixed}, {model}, “{job.prompt}”: "
+        f"{', '.join(job.methods)}"
+    )
+
+
+def deviations(run: Run, dataset: Dataset, job: Job) -> tuple[str, ...]:
+    """Say in words what keeps a run from being the published one, whatever the model."""
+    entry, found = CATALOG[dataset.name], []
+    if entry.images and len(dataset) != entry.images:
+        found.append(f"{len(dataset):,} of {entry.images:,} images")
+    if isinstance(dataset.items[0].source, PackedFile):
+        found.append(f"the images of the pack {dataset.items[0].source.archive.name}")
+    if run.skipped:
+        found.append(f"{len(run.skipped)} images skipped")
+    if job.views.count not in (1, VIEWS):
+        found.append(f"{job.views.count} of {VIEWS} views")
+    if job.views.count > 1 and job.views.augmix != entry.augmix:
+        found.append("AugMix" if job.views.augmix else "no AugMix")
+    return tuple(found)
+
+
+def requirement(need: Need) -> str:
+    """Say what a published number needs to be measured."""
+    parts = [CATALOG[need.dataset].names[0]] if need.dataset in CATALOG else []
+    if need.prompt in LEARNED:
+        parts.append(LEARNED[need.prompt])
+    if need.backbone in WEIGHTS:
+        parts.append(f"the weights {WEIGHTS[need.backbone]}")
+    return " and ".join(parts)

@@ -1,0 +1,360 @@
+"""The paper's tables from miniature data: published beside measured, and reasons for the rest."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from miniatures import make_benchmarks
+from tammes.cli import app
+from tammes.errors import DataError, TammesError, UnknownName
+from tammes.evaluate import evaluate
+from tammes.method import METHODS
+from tammes.paper import Need, running
+from tammes.paper.command import choose_tables, run_tables
+from tammes.paper.measuring import average, read_book
+from tammes.paper.models import Model, choose_models, find_weights, parse_model
+from tammes.paper.planning import Settings, plan
+from tammes.paper.published import published
+from tammes.paper.registry import FINE, RN50, TABLES, VIT, need_of
+from tammes.paper.running import Runner
+from tammes.paper.sheets import Cell, Line, Sheet, beside, effect, write_number
+from tammes.paper.writing import WRITERS, Terminal, to_csv, to_json, to_latex, to_markdown
+from tammes.records import load_runs
+from tammes.statistics import Interval
+
+HERE = ("eurosat", "dtd", "imagenet_r")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_benchmarks(tmp_path_factory.mktemp("data"), HERE)
+
+
+@pytest.fixture(scope="module")
+def settings(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    out = tmp_path_factory.mktemp("paper")
+    return Settings(data, out, seeds=(3, 4), views=4, workers=1, device="cpu", resamples=50)
+
+
+@pytest.fixture(scope="module")
+def models(tiny_path: Path) -> list[Model]:
+    """A random model, once as itself and once in the place of ViT-B/16."""
+    twin = tiny_path.with_name("twin.safetensors")
+    twin.write_bytes(tiny_path.read_bytes())
+    return [Model(str(tiny_path)), Model(str(twin), VIT)]
+
+
+def sheet_of(name: str, models: list[Model], settings: Settings) -> Sheet:
+    (sheet,) = run_tables(choose_tables([name]), Runner(models, settings), settings)
+    return sheet
+
+
+@pytest.fixture(scope="module")
+def finegrained(models: list[Model], settings: Settings) -> Sheet:
+    return sheet_of("finegrained", models, settings)
+
+
+def lines_of(sheet: Sheet, panel: int, row: str) -> dict[str, Line]:
+    (found,) = [r for r in sheet.panels[panel].rows if r.label == row]
+    return {line.label: line for line in found.lines}
+
+
+def cell_of(sheet: Sheet, panel: int, row: str, label: str, column: str) -> Cell:
+    position = sheet.panels[panel].columns.index(column)
+    return lines_of(sheet, panel, row)[label].cells[position]
+
+
+# --- what is run ---------------------------------------------------------------------------------
+
+
+def test_equal_needs_are_one():
+    usual = Need("eurosat", "a-tpt", weight=80.0, augmix=True, backbone=VIT)
+    assert usual.plain == Need("eurosat", "a-tpt").plain
+    assert Need("imagenet_a", "a-tpt", weight=80.0).plain.weight == 80.0  # 10 is published there
+    assert Need("eurosat", "zero-shot", repeat=2, augmix=False).plain == Need("eurosat")
+    assert Need("eurosat", "tpt", repeat=2).plain.repeat == 2
+
+
+def test_jobs_share_views_and_keep_clean_views_apart(settings: Settings):
+    jobs = plan(TABLES["finegrained"].needs(), settings)
+    assert len(jobs) == 2 * 11
+    views = {(job.views.count, len(job.needs)) for job in jobs}
+    assert views == {(1, 2), (4, 6)}
+    mixed = {job.dataset: job.views.augmix for job in jobs if job.views.count > 1}
+    assert mixed == {**dict.fromkeys(FINE, True), "imagenet": False}
+    plain = plan(TABLES["finegrained"].needs(), replace(settings, augmix=False))
+    assert not any(job.views.augmix for job in plain)
+    assert {job.views.seed for job in jobs if job.views.count > 1} == {3}
+
+
+def test_weights_are_those_of_the_dataset(settings: Settings):
+    (job,) = plan([Need("imagenet_a", "a-tpt")], settings)
+    assert job.methods["a-tpt"].terms[0][0] == 10
+    (job,) = plan([Need("eurosat", "a-tpt", weight=5.0)], settings)
+    assert job.methods == {
+        "a-tpt (weight=5)": replace(METHODS["a-tpt"], terms=((5.0, METHODS["a-tpt"].terms[0][1]),))
+    }
+
+
+def test_every_published_method_belongs_to_a_need_of_its_table():
+    by_source = {source: table for table in TABLES.values() for source in table.sources}
+    for cell in published():
+        need = need_of(cell)
+        table = by_source.get(cell.table)
+        if need and table and table.kind in ("datasets", "seeds", "prompts"):
+            assert need in table.needs(), cell
+
+
+def test_runs_are_computed_once(
+    models: list[Model], settings: Settings, finegrained: Sheet, monkeypatch: pytest.MonkeyPatch
+):
+    """Tables share runs, and a second command computes nothing."""
+    runs = len(load_runs(settings.out))
+    monkeypatch.setattr("tammes.evaluate.encode_missing", None)
+    monkeypatch.setattr("tammes.evaluate.predict_missing", None)
+    for name in ("finegrained", "catpt", "sce"):
+        sheet_of(name, models, settings)
+    assert len(load_runs(settings.out)) == runs == 2 * 2 * len(METHODS)
+
+
+def test_an_interrupted_command_goes_on(
+    models: list[Model], settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    settings = replace(settings, out=tmp_path)
+    calls = []
+
+    def dying(*args, **options):
+        calls.append(args)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return evaluate(*args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running, "evaluate", dying)
+        with pytest.raises(KeyboardInterrupt):
+            sheet_of("catpt", models, settings)
+    half = {run.identity for run in load_runs(tmp_path) if run.status == "finished"}
+    sheet = sheet_of("catpt", models, settings)
+    whole = {run.identity for run in load_runs(tmp_path) if run.status == "finished"}
+    assert half < whole
+    assert cell_of(sheet, 0, "a-tpt", "tiny.safetensors", "DTD").interval
+
+
+# --- what is shown -------------------------------------------------------------------------------
+
+
+def test_published_stands_beside_measured(finegrained: Sheet, settings: Settings):
+    assert cell_of(finegrained, 1, "a-tpt", "paper, RN50", "EuroSAT").text == "2.51"
+    (run,) = [
+        r for r in load_runs(settings.out)
+        if (r.dataset, r.method, r.model) == ("eurosat", "a-tpt", "twin.safetensors")
+    ]  # fmt: skip
+    cell = cell_of(finegrained, 0, "a-tpt", "twin.safetensors", "EuroSAT")
+    assert cell.interval
+    assert cell.interval.value == pytest.approx(100 * run.metrics["accuracy"])
+    off = cell_of(finegrained, 0, "a-tpt", "twin.safetensors − paper", "EuroSAT")
+    assert off.interval
+    assert off.interval.value == pytest.approx(cell.interval.value - 44.06)
+
+
+def test_another_model_claims_no_difference(finegrained: Sheet):
+    labels = {line.label for p in finegrained.panels for r in p.rows for line in r.lines}
+    assert "tiny.safetensors − paper" not in labels
+    assert "None of the paper's backbones: tiny.safetensors" in finegrained.statement
+    assert "Compared to what was published: twin.safetensors" in finegrained.statement
+    assert "EuroSAT: 3 of 8,100 images, 4 of 64 views" in finegrained.statement
+
+
+def test_what_is_not_here_is_named(finegrained: Sheet, data: Path):
+    cell = cell_of(finegrained, 0, "tpt", "tiny.safetensors", "Food101")
+    assert str(cell) == "not run: needs Food101"
+    (missing,) = [m for m in finegrained.missing if m.needs == "Food101"]
+    assert str(data) in missing.detail
+    assert "The images come from" in missing.detail
+
+
+def test_averages_of_fewer_datasets_say_so(finegrained: Sheet):
+    cell = cell_of(finegrained, 0, "tpt", "twin.safetensors", "Average")
+    assert cell.note == "2 of 11 datasets"
+    off = lines_of(finegrained, 0, "tpt")["twin.safetensors − paper"]
+    assert off.cells[-1] == Cell()
+
+
+def test_wrong_averages_are_named(finegrained: Sheet):
+    (note,) = [n for n in finegrained.panels[1].notes if "Baseline" in n]
+    assert note == "Printed average of Baseline, ViT-B/16: 4.43; its cells give 5.02."
+
+
+def test_few_images_tell_nothing_apart(finegrained: Sheet):
+    marks = {
+        cell.mark
+        for row in finegrained.panels[0].rows
+        for line in row.lines
+        if line.kind == "measured"
+        for cell in line.cells
+    }
+    assert marks == {""}
+
+
+def test_groups_follow_the_dimensions(models: list[Model], settings: Settings):
+    """The tiny model has fewer dimensions than DTD has classes, and more than EuroSAT."""
+    sheet = sheet_of("group", models[:1], settings)
+    assert sheet.panels[0].columns == ("N > D", "N < D", "Overall")
+    cell = cell_of(sheet, 0, "tpt", "tiny.safetensors", "N > D")
+    assert cell.note
+    assert cell.interval
+
+
+def test_seeds_give_a_deviation_and_a_mean(models: list[Model], settings: Settings):
+    sheet = sheet_of("random", models, settings)
+    assert [row.label for row in sheet.panels[0].rows] == ["c-tpt", "o-tpt", "a-tpt"]
+    cell = cell_of(sheet, 1, "a-tpt", "twin.safetensors", "DTD")
+    book = read_book(settings.out / "measures.json")
+    values = [
+        100 * m.metrics["ece"].value
+        for m in book.measures.values()
+        if (m.need.dataset, m.need.method, m.subject.name) == ("dtd", "a-tpt", "twin.safetensors")
+    ]
+    assert len(values) == 2
+    assert cell.interval
+    assert cell.interval.value == pytest.approx(abs(values[0] - values[1]) / 2**0.5, abs=1e-4)
+    assert cell.note == f"mean {sum(values) / 2:.2f}"
+    alone = sheet_of("random", models[:1], replace(settings, seeds=(3,)))
+    (row,) = [r for r in alone.panels[0].rows if r.label == "every method"]
+    assert "needs two seeds" in str(row.lines[0].cells[0])
+
+
+def test_learned_prompts_need_their_files(models: list[Model], settings: Settings):
+    sheet = sheet_of("coop", models, settings)
+    (line,) = next(row for row in sheet.panels[0].rows if row.label == "every method").lines[:1]
+    assert line.cells[0].number == "not run: needs a CoOp context"
+    assert any("--coop" in m.detail for m in sheet.missing)
+
+
+@pytest.mark.parametrize("name", ["natural", "weighted", "sce", "cool", "example", "catpt"])
+def test_tables_are_made(name: str, models: list[Model], settings: Settings):
+    sheet = sheet_of(name, models[:1], replace(settings, methods=("zero-shot", "a-tpt")))
+    measured = [
+        cell.interval
+        for panel in sheet.panels
+        for row in panel.rows
+        for line in row.lines
+        if line.kind == "measured"
+        for cell in line.cells
+    ]
+    assert any(measured)
+    for suffix in WRITERS:
+        assert (settings.out / f"{name}.{suffix}").stat().st_size > 500
+
+
+# --- how it is written ---------------------------------------------------------------------------
+
+
+def test_formats_say_the_same(finegrained: Sheet):
+    rows = list(csv.DictReader(io.StringIO(to_csv(finegrained))))
+    cells = json.loads(to_json(finegrained))["cells"]
+    assert (
+        len(rows)
+        == len(cells)
+        == sum(len(line.cells) for p in finegrained.panels for r in p.rows for line in r.lines)
+    )
+    assert {row["needs"] for row in rows} > {"Food101", ""}
+    markdown, latex = to_markdown(finegrained), to_latex(finegrained)
+    assert "| **a-tpt** | paper, ViT-B/16 |" in markdown
+    assert "not run: needs Food101" in markdown
+    assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 2
+    assert "2 of 11" in markdown
+
+
+@pytest.mark.parametrize("width", [60, 100, 240])
+def test_the_terminal_shows_every_column_once(finegrained: Sheet, width: int):
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(Terminal(finegrained))
+    text = console.export_text()
+    assert all(len(line.rstrip()) <= width for line in text.splitlines())
+    for panel in finegrained.panels:
+        titles = set(panel.columns)
+        heads = [line.split() for line in text.splitlines() if set(line.split()) <= titles]
+        shown = [name for names in heads for name in names]
+        assert sorted(shown) == sorted(2 * panel.columns)
+
+
+def test_numbers_are_written_with_a_true_minus():
+    assert [write_number(x, 1) for x in (-0.04, -1.26, 3.0)] == ["0.0", "−1.3", "3.0"]
+
+
+def test_marks_follow_the_intervals():
+    apart, same = Interval(2.0, 1.0, 3.0), Interval(0.5, -1.0, 2.0)
+    assert (effect(apart, True), effect(apart, False), effect(same, True), effect(None, True)) == (
+        "better", "worse", "same", "",
+    )  # fmt: skip
+    assert beside(Interval(60.0, 59.0, 61.0), 60.5) == (Interval(-0.5, -1.5, 0.5), "same")
+    assert beside(Interval(60.0, 59.0, 61.0), 62.0)[1] == ""
+
+
+def test_intervals_of_independent_datasets_add_in_quadrature():
+    found = average([(1, Interval(10.0, 7.0, 13.0)), (1, Interval(20.0, 16.0, 24.0))])
+    assert found == Interval(15.0, 12.5, 17.5)
+    assert average([(3, Interval(1.0, 1.0, 1.0)), (1, Interval(5.0, 5.0, 5.0))]).value == 2.0
+
+
+# --- models and the command ----------------------------------------------------------------------
+
+
+def test_nothing_is_downloaded_unasked(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tammes.paper.models.OPENAI_CACHE", tmp_path)
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_: None)
+    monkeypatch.setattr("tammes.paper.models.load_backbone", None)
+    assert [model.name for model in choose_models([])] == ["pocket"]
+    sheet = sheet_of("catpt", [parse_model("ViT-B-16/openai")], settings)
+    (line,) = sheet.panels[0].rows[-1].lines
+    assert line.cells[0].number == "not run: needs the weights ViT-B-16/openai"
+    (tmp_path / "ViT-B-16.pt").write_bytes(b"")
+    assert find_weights("ViT-B-16/openai") == str(tmp_path / "ViT-B-16.pt")
+    assert choose_models([]) == [Model("ViT-B-16/openai", VIT)]
+
+
+def test_models_are_named(tiny_path: Path):
+    assert parse_model("RN50/openai").backbone == RN50
+    assert parse_model(f"ViT-B/16={tiny_path}") == Model(str(tiny_path), VIT)
+    assert parse_model("pocket") == Model("pocket")
+
+
+def test_unknown_tables_are_named():
+    with pytest.raises(UnknownName, match="finegrained"):
+        choose_tables(["finegraned"])
+    assert len(choose_tables(["all"])) == len(TABLES)
+
+
+def test_a_damaged_book_is_named(tmp_path: Path):
+    path = tmp_path / "measures.json"
+    path.write_text("{")
+    with pytest.raises(DataError, match=r"measures\.json"):
+        read_book(path)
+
+
+def test_the_command(data: Path, tiny_path: Path, tmp_path: Path):
+    arguments = [
+        "paper", "catpt", "--model", str(tiny_path), "--data-root", str(data), "--views", "4",
+        "--out", str(tmp_path), "--limit", "2", "--methods", "a-tpt", "--no-augmix",
+    ]  # fmt: skip
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert "C-TPT and A-TPT together" in result.output
+    assert "no AugMix" in (tmp_path / "catpt.md").read_text()
+    refused = CliRunner().invoke(app, ["paper", "catpt", "--seeds", "one"])
+    assert refused.exit_code == 2
+
+
+def test_errors_of_the_command_are_of_the_family():
+    assert issubclass(UnknownName, TammesError)
