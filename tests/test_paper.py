@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -277,14 +278,21 @@ def test_formats_say_the_same(finegrained: Sheet):
 @pytest.mark.parametrize("width", [60, 100, 240])
 def test_the_terminal_shows_every_column_once(finegrained: Sheet, width: int):
     console = Console(width=width, record=True, file=io.StringIO())
-    console.print(Terminal(finegrained))
+    panels = tuple(replace(panel, notes=()) for panel in finegrained.panels)
+    console.print(Terminal(replace(finegrained, panels=panels, notes=(), missing=())))
     text = console.export_text()
     assert all(len(line.rstrip()) <= width for line in text.splitlines())
-    for panel in finegrained.panels:
-        titles = set(panel.columns)
-        heads = [line.split() for line in text.splitlines() if set(line.split()) <= titles]
-        shown = [name for names in heads for name in names]
-        assert sorted(shown) == sorted(2 * panel.columns)
+    printed = Counter(
+        cell.text
+        for panel in finegrained.panels
+        for row in panel.rows
+        for line in row.lines
+        for cell in line.cells
+        if cell.text
+    )
+    assert len(printed) > 100
+    words = Counter(text.split())
+    assert {number: words[number] for number in printed} == printed
 
 
 def test_numbers_are_written_with_a_true_minus():

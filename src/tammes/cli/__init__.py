@@ -48,6 +48,7 @@ EXAMPLES: Mapping[Callable[..., None], tuple[str, ...]] = {
         "tammes train coop --data photos/ --shots 4 --epochs 100 --start 'a photo of a' -o coop.pt",
         "tammes train cocoop --data photos.zip --model ViT-B-16/openai --seed 1 --out cocoop.pt",
         "tammes bench --data caltech101 --root ~/data --template coop:coop.pt --out runs/",
+    ),
     paper: (
         "tammes paper finegrained --data-root ~/data",
         "tammes paper all --model ViT-B-16/openai --model RN50/openai --data-root ~/data",
