@@ -30,7 +30,7 @@ test: lint
 	$(BIN)/python -m pytest
 
 bench: $(READY)
-	$(BIN)/python benchmarks/engine.py
+	$(BIN)/tammes benchmark --out runs/speed.json --figure runs/speed.svg
 
 clean:
 	rm -rf demo runs build .pytest_cache .mypy_cache .ruff_cache .hypothesis

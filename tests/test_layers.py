@@ -23,7 +23,7 @@ LAYERS = [  # from the ground up
     ["report"],
     ["paper"],
     ["classifier", "lint"],
-    ["demo"],
+    ["demo", "benchmark"],
     ["cli"],
 ]
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}

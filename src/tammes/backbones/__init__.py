@@ -11,7 +11,7 @@ from tammes.backbones import _open_clip, _transformers
 from tammes.backbones.backbone import Backbone, CausalText
 from tammes.errors import TammesError, UnknownName, WeightsError
 
-__all__ = ["Backbone", "CausalText", "list_models", "load_backbone"]
+__all__ = ["Backbone", "CausalText", "list_models", "load_backbone", "pick_device"]
 
 PRECISIONS = ("fp32", "fp16", "bf16")
 
@@ -28,7 +28,7 @@ def load_backbone(
     a directory of either library. The default device is CUDA where there is one; the default
     precision is fp16 there and fp32 elsewhere.
     """
-    where = _device(device)
+    where = pick_device(device)
     kind = precision or ("fp16" if where.type == "cuda" else "fp32")
     if kind not in PRECISIONS:
         raise UnknownName.of("precision", kind, PRECISIONS)
@@ -68,7 +68,8 @@ def _load_path(path: Path, device: torch.device, precision: str) -> Backbone:
     )
 
 
-def _device(device: str | torch.device | None) -> torch.device:
+def pick_device(device: str | torch.device | None) -> torch.device:
+    """Find a device by name; CUDA where there is one, else the CPU, where none is named."""
     try:
         where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     except RuntimeError as problem:

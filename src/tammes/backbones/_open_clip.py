@@ -117,7 +117,8 @@ def from_open_clip(name: str, model: Any, tokenizer: Any) -> Backbone:
         context_length=int(model.context_length) if hasattr(model, "context_length") else 77,
         token_embedding=_token_embedding(text),
         encode_text=model.encode_text,
-        encode_image=_image_tower(model),
+        encode_image=model.encode_image,
+        arranged=_image_tower(model),
         log_scale=model.logit_scale,
         bias=getattr(model, "logit_bias", None),
         preprocessing=_preprocessing(model),
@@ -125,10 +126,10 @@ def from_open_clip(name: str, model: Any, tokenizer: Any) -> Backbone:
     )
 
 
-def _image_tower(model: Any) -> Callable[[Tensor], Tensor]:
-    """Choose how to run the image tower: as it is on a CPU, arranged for speed on a GPU."""
+def _image_tower(model: Any) -> Callable[[Tensor], Tensor] | None:
+    """Arrange the image tower for speed on a GPU; on a CPU it runs as it is."""
     if model.logit_scale.device.type != "cuda":
-        return model.encode_image
+        return None
     fast = fast_vit(model.visual, _layer)
     if fast is not None:
         return fast

@@ -125,6 +125,7 @@ class Backbone:
         token_embedding: nn.Embedding,
         encode_text: Callable[[Tensor], Tensor],
         encode_image: Callable[[Tensor], Tensor],
+        arranged: Callable[[Tensor], Tensor] | None = None,
         log_scale: Tensor,
         bias: Tensor | None,
         preprocessing: Preprocessing,
@@ -141,6 +142,7 @@ class Backbone:
         self._token_embedding = token_embedding
         self._encode_text = encode_text
         self._encode_image = encode_image
+        self._arranged = arranged or encode_image
         self._lock = RLock()  # the embeddings are swapped in through a hook on the shared model
 
     def __repr__(self) -> str:
@@ -223,6 +225,10 @@ class Backbone:
     @torch.no_grad()
     def encode_image(self, pixels: Float[Tensor, "b 3 s s"]) -> Float[Tensor, "b d"]:
         """Encode normalized pixels; not normalized."""
+        return self._arranged(pixels.to(self.device, self.dtype)).float()
+
+    def encode_image_plainly(self, pixels: Float[Tensor, "b 3 s s"]) -> Float[Tensor, "b d"]:
+        """Encode as the library does that the model comes from, with nothing arranged for speed."""
         return self._encode_image(pixels.to(self.device, self.dtype)).float()
 
     def logits(

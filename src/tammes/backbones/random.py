@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -62,4 +63,26 @@ def random_weights(
         model = open_clip.create_model(
             architecture, precision=precision, device=device, force_quick_gelu=True
         )
+    model.logit_scale.data.fill_(math.log(100))  # where training ends, and where rounding shows
     return from_open_clip(f"{architecture}/random", model, open_clip.get_tokenizer(architecture))
+
+
+def pocket_sized(device: str | torch.device = "cpu", seed: int = 0) -> Backbone:
+    """Build a model of the pocket's shape with random weights."""
+    import open_clip
+
+    vision = {"timm_model_name": "tf_efficientnet_lite0", "timm_model_pretrained": False}
+    pooling = {"timm_pool": "avg", "timm_proj": "linear", "timm_proj_bias": True}
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = open_clip.CLIP(
+            embed_dim=256,
+            vision_cfg={**vision, **pooling, "image_size": 160},
+            text_cfg={"context_length": 77, "width": 256, "heads": 4, "layers": 6},
+            init_logit_scale=math.log(100),
+        )
+    open_clip.model.set_model_preprocess_cfg(
+        model, {"size": 160, "mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)}
+    )
+    tokenizer = open_clip.get_tokenizer("ViT-B-32")
+    return from_open_clip("pocket-sized/random", model.to(device), tokenizer)

@@ -14,6 +14,7 @@ from typer import Exit, Option, Typer, echo
 
 from tammes import __version__
 from tammes.cli.benching import bench
+from tammes.cli.benchmarking import benchmark
 from tammes.cli.classifying import classify
 from tammes.cli.console import Commands, examples, flowing
 from tammes.cli.linting import lint
@@ -54,6 +55,13 @@ EXAMPLES: Mapping[Callable[..., None], tuple[str, ...]] = {
         "tammes paper all --model ViT-B-16/openai --model RN50/openai --data-root ~/data",
         "tammes paper finegrained cool --model pocket --data-root packs/ --limit 200 --no-augmix",
         "tammes paper coop --coop model.pth.tar-50 --data-root ~/data",
+    ),
+    benchmark: (
+        "tammes benchmark",
+        "tammes benchmark --quick",
+        "tammes benchmark --out speed.json --figure speed.svg",
+        "tammes benchmark --model ViT-B-16/openai --device cuda",
+        "tammes benchmark --markdown speed.json",
     ),
     lint: (
         "tammes lint classes.txt",

@@ -16,6 +16,7 @@ from tammes.plots.classes import (
 from tammes.plots.comparisons import grouped_bars, radar
 from tammes.plots.prompts import class_scatter, prompt_scatter
 from tammes.plots.sheets import sheet, sheets, svg, write
+from tammes.plots.speed import speed_curves
 from tammes.plots.styles import DARK, LIGHT, STYLES, Palette, Style, categories, style
 from tammes.plots.terms import gradient_curves
 from tammes.plots.tradeoffs import (
@@ -53,6 +54,7 @@ __all__ = [
     "sheet",
     "sheets",
     "similarity_histogram",
+    "speed_curves",
     "style",
     "svg",
     "write",
