@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from conftest import KINDS
 from tammes import Backbone, Prompt, list_models, load_backbone, tune
 from tammes.backbones.checkpoint import dequantize, read_weights
+from tammes.backbones.folding import folded
 from tammes.backbones.random import random_backbone
 from tammes.errors import TammesError, UnknownName, WeightsError
 from tammes.method import METHODS
@@ -295,3 +296,38 @@ def test_the_arranged_image_tower_is_the_same_tower(tiny):
     fast = fast_vit(tiny.model.visual, _layer)
     pixels = torch.randn(3, 3, 32, 32, generator=torch.manual_seed(0))
     torch.testing.assert_close(fast(pixels), tiny.encode_image(pixels), atol=1e-5, rtol=1e-5)
+
+
+def awake(tower: torch.nn.Module) -> torch.nn.Module:
+    """Give batch norms statistics that a wrong fold would show."""
+    for module in tower.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.running_mean.uniform_(-0.5, 0.5)
+            module.running_var.uniform_(0.5, 2)
+    return tower.eval()
+
+
+@pytest.mark.parametrize("architecture", ["tf_efficientnet_lite0", "resnet18"])
+def test_folded_norms_change_no_feature(architecture: str) -> None:
+    import timm
+
+    tower = awake(timm.create_model(architecture, num_classes=8))
+    fast = folded(tower, 64)
+    assert fast is not None
+    assert any(isinstance(m, torch.nn.BatchNorm2d) for m in tower.modules())
+    assert not any(isinstance(m, torch.nn.BatchNorm2d) for m in fast.modules())
+    pixels = torch.randn(3, 3, 64, 64)
+    with torch.no_grad():
+        torch.testing.assert_close(fast(pixels), tower(pixels), atol=1e-4, rtol=1e-4)
+
+
+def test_a_tower_without_norms_to_fold_is_left_alone() -> None:
+    assert folded(torch.nn.Conv2d(3, 4, 3), 8) is None
+
+
+def test_the_pocket_encodes_as_open_clip_does() -> None:
+    backbone = load_backbone("pocket", device="cpu")
+    pixels = torch.randn(2, 3, 160, 160)
+    with torch.no_grad():
+        plain = backbone.encode_image_plainly(pixels)
+    torch.testing.assert_close(backbone.encode_image(pixels), plain, atol=1e-3, rtol=1e-3)

@@ -21,6 +21,7 @@ from tammes.backbones.backbone import (
     largest_id,
 )
 from tammes.backbones.checkpoint import read_weights
+from tammes.backbones.folding import folded
 from tammes.backbones.vision import compiled, fast_vit
 from tammes.errors import UnknownName, WeightsError
 from tammes.preprocessing import CLIP_MEAN, CLIP_STD, Preprocessing
@@ -127,14 +128,21 @@ def from_open_clip(name: str, model: Any, tokenizer: Any) -> Backbone:
 
 
 def _image_tower(model: Any) -> Callable[[Tensor], Tensor] | None:
-    """Arrange the image tower for speed on a GPU; on a CPU it runs as it is."""
+    """Arrange the image tower for speed; a transformer on a CPU runs as it is."""
+    if model.logit_scale.device.type == "cpu":
+        return _on_channels_last(folded(model.visual, _preprocessing(model).size))
     if model.logit_scale.device.type != "cuda":
         return None
     fast = fast_vit(model.visual, _layer)
     if fast is not None:
         return fast
     visual = model.visual.to(memory_format=torch.channels_last)
-    run = compiled(visual.forward)
+    return _on_channels_last(compiled(visual.forward))
+
+
+def _on_channels_last(run: Callable[[Tensor], Tensor] | None) -> Callable[[Tensor], Tensor] | None:
+    if run is None:
+        return None
     return lambda pixels: run(pixels.contiguous(memory_format=torch.channels_last))
 
 
