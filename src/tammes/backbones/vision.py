@@ -16,6 +16,7 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tammes.backbones.backbone import Affine, Layer, Norm
+from tammes.backbones.compiling import Compiled, fill
 
 KERNELS = [
     SDPBackend.CUDNN_ATTENTION,
@@ -45,31 +46,26 @@ class FastViT:
         self._before, self._after, self._projection = before, after, projection
         self._layers = [layer.folded() for layer in layers]
         self._heads = heads
-        self._block = compiled(_block)
-        self._embed = compiled(_embed)
+        self._block, self._embed = Compiled(_block), Compiled(_embed)
 
     @torch.no_grad()
     def __call__(self, pixels: Float[Tensor, "b 3 s s"]) -> Float[Tensor, "b d"]:
         """Encode normalized pixels."""
+        full = fill(pixels) if self._block.works else pixels
         tokens = self._embed(
-            pixels, self._side, self._patches, self._token, self._positions, self._before
+            full, self._side, self._patches, self._token, self._positions, self._before
         )
         with sdpa_kernel(KERNELS, set_priority=True):
             for layer in self._layers[:-1]:
                 tokens = self._block(tokens, layer, self._heads)
             pooled = _pooled_block(tokens, self._layers[-1], self._heads)
-        return self._projection(self._after(pooled))
+        return self._projection(self._after(pooled[: len(pixels)]))
 
 
-def compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Compile for CUDA where a compiler is at hand; run plainly everywhere else."""
-    if not torch.cuda.is_available():
-        return function
-    try:
-        import triton  # noqa: F401
-    except ImportError:
-        return function
-    return torch.compile(function, dynamic=False)
+def compiled(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """Compile a function of a batch, which then comes in few sizes."""
+    run = Compiled(function)
+    return lambda batch: run(fill(batch))[: len(batch)] if run.works else run(batch)
 
 
 def fast_vit(visual: Any, layer: Callable[[Any], Layer]) -> FastViT | None:

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from tammes.backbones import Backbone
+from tammes.engine.flex import TOKENS, power_of_two
 from tammes.engine.gradient import Pullback, entropy_slope, jacobian_pays
 from tammes.engine.text import TextEncoder, text_encoder
 from tammes.method import Method
@@ -19,7 +20,7 @@ from tammes.objectives import mean_entropy, most_confident
 from tammes.prompts import Prompt
 from tammes.regularizers import Term, mean_cosine, nearest_angles
 
-TOKENS_PER_PASS = {"cpu": 8192, "cuda": 262144}
+TOKENS_PER_PASS = {"cpu": 8192, "cuda": TOKENS}
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +64,7 @@ class Engine:
         self._backbone, self._prompt = backbone, prompt
         self._encode = text_encoder(backbone, prompt)
         budget = TOKENS_PER_PASS.get(backbone.device.type, TOKENS_PER_PASS["cpu"])
-        self._per_pass = max(1, budget // self._encode.tokens)
+        self._per_pass = power_of_two(budget // self._encode.tokens)
         self._static: dict[Method, tuple[Tensor, Tensor]] = {}
         self._start = None if prompt.conditioned else Start(self._encode, prompt, self._per_pass)
         if self._start is not None and gradient != "vjp":

@@ -1,13 +1,14 @@
 """The packed row on a GPU: one flex_attention call per layer, compiled once per shape.
 
-A row holds the prefix, then the suffixes of one group of classes, padded to a multiple of 256 so
-that different class lists share a compiled kernel. A token sees the prefix and, behind it, the
-earlier tokens of its own class. No gradients here: the step's gradient has its own path.
+A row holds the prefix, then the suffixes of one group of classes. A token sees the prefix and,
+behind it, the earlier tokens of its own class. Compiling costs seconds, so shapes are few: groups
+have one length and one number of classes (filled up to multiples of the kernels' tiles), and rows
+are taken so many at a time. No gradients here: the step's gradient has its own path.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +18,13 @@ from torch import Tensor
 from torch.nn.functional import normalize, pad
 
 from tammes.backbones.backbone import Affine, CausalText, Layer
-from tammes.backbones.vision import compiled
+from tammes.backbones.compiling import can_compile
 
 GROUP = 16384  # suffix tokens per row: 21,000 classes are a handful of rows
-ROUND = 256
+TILE = 128  # of flex_attention's masks
+TOKENS = 2**19  # per pass: activations of a gigabyte or two
+MOST = 512  # rows per pass
+FEW = 8  # a pass that would be this many times emptier than full is not worth its padding
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +32,7 @@ class Group:
     """Some neighboring classes: their suffix tokens and who may look at whom."""
 
     suffix: Float[Tensor, "t w"]
+    classes: int
     ends: Tensor
     mask: Any
     end_mask: Any
@@ -44,20 +49,34 @@ class FlexRows:
         lengths: Sequence[int],
     ) -> None:
         self._tower, self._prefix = tower, prefix
+        self.proven = False
         self._layers = [layer.folded() for layer in tower.layers]
         self._block, self._ends_block = compiled(_block), compiled(_ends_block)
         self._last = self._layers[-1].qkv.parted(tower.positions.shape[1])
-        suffixes = suffix.to(tower.dtype)
-        self._groups = [
-            self._group(suffixes[start : start + sum(some)], some)
-            for start, some in _groups(lengths)
-        ]
+        suffixes, groups = suffix.to(tower.dtype), _groups(lengths)
+        self._classes = _filled(max(map(len, groups)))
+        self._length = _filled(prefix + max(map(sum, groups)))
+        parts = suffixes.split([sum(some) for some in groups])
+        self._groups = [self._group(part, some) for part, some in zip(parts, groups, strict=True)]
+        self._rows = min(MOST, power_of_two(TOKENS // (self._length * len(groups))))
+
+    def serves(self, rows: int) -> bool:
+        """Say whether so many rows fill a pass well enough."""
+        return rows * FEW > self._rows
 
     @torch.no_grad()
     def __call__(self, prefixes: Float[Tensor, "b p w"]) -> Float[Tensor, "b n d"]:
         """Encode the classes, in packed order, behind each prefix."""
-        prefixes = prefixes.to(self._tower.dtype)
-        return torch.cat([self._run(prefixes, group) for group in self._groups], dim=1)
+        chunks = prefixes.to(self._tower.dtype).split(self._rows)
+        found = torch.cat([self._encode(chunk) for chunk in chunks])
+        self.proven = True
+        return found
+
+    def _encode(self, prefixes: Tensor) -> Tensor:
+        """Run one pass, always of as many rows: the last ones may be empty."""
+        full = pad(prefixes, (0, 0, 0, 0, 0, self._rows - len(prefixes)))
+        found = [self._run(full, g)[: len(prefixes), : g.classes] for g in self._groups]
+        return torch.cat(found, dim=1)
 
     def _run(self, prefixes: Tensor, group: Group) -> Tensor:
         row = torch.cat([prefixes, group.suffix.expand(len(prefixes), -1, -1)], dim=1)
@@ -70,29 +89,36 @@ class FlexRows:
         return normalize(features.float(), dim=-1)
 
     def _group(self, suffix: Tensor, lengths: Sequence[int]) -> Group:
-        """Pad the group's row and build its masks."""
-        device, p = suffix.device, self._prefix
-        total = -(-(p + len(suffix)) // ROUND) * ROUND
-        owner = torch.full((total,), -1, device=device, dtype=torch.int32)
+        """Fill the group's row up and build its masks; a class that is none ends in the prefix."""
+        device, p, count = suffix.device, self._prefix, len(lengths)
         sizes = torch.tensor(lengths, device=device)
-        owner[p : p + len(suffix)] = torch.arange(
-            len(lengths), device=device, dtype=torch.int32
-        ).repeat_interleave(sizes)
-        padded = pad(suffix, (0, 0, 0, total - p - len(suffix)))
-        masks = _masks(owner, p, len(lengths), total, device)
-        return Group(padded, p + sizes.cumsum(0) - 1, *masks)
+        owner = torch.full((self._length,), -1, device=device, dtype=torch.int32)
+        numbers = torch.arange(count, device=device, dtype=torch.int32)
+        owner[p : p + len(suffix)] = numbers.repeat_interleave(sizes)
+        row = pad(suffix, (0, 0, 0, self._length - p - len(suffix)))
+        ends = pad(p + sizes.cumsum(0) - 1, (0, self._classes - count))
+        return Group(row, count, ends, *_masks(owner, p, self._classes, self._length, device))
 
 
-def _groups(lengths: Sequence[int]) -> list[tuple[int, list[int]]]:
-    """Cut the classes into groups of at most `GROUP` tokens; give each one's first token."""
-    groups: list[tuple[int, list[int]]] = [(0, [])]
-    for length in lengths:
-        start, some = groups[-1]
-        if some and sum(some) + length > GROUP:
-            groups.append((start + sum(some), [length]))
-        else:
-            some.append(length)
-    return groups
+def compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Compile where that is possible; flex_attention is slow and large without."""
+    return torch.compile(function, dynamic=False) if can_compile() else function
+
+
+def _filled(length: int) -> int:
+    return -(-length // TILE) * TILE
+
+
+def power_of_two(number: int) -> int:
+    """Round down, to 1 at least."""
+    return 1 << max(0, number.bit_length() - 1)
+
+
+def _groups(lengths: Sequence[int]) -> list[list[int]]:
+    """Share the classes out evenly among groups of about `GROUP` tokens."""
+    count = -(-sum(lengths) // GROUP)
+    each = -(-len(lengths) // count)
+    return [list(lengths[start : start + each]) for start in range(0, len(lengths), each)]
 
 
 def _masks(owner: Tensor, prefix: int, classes: int, total: int, device: torch.device) -> Any:
@@ -140,9 +166,9 @@ def _ends_block(
 def flex_rows(
     tower: CausalText, prefix: int, suffix: Tensor, lengths: Sequence[int]
 ) -> FlexRows | None:
-    """Use flex_attention where it is fast: CUDA, half precision, heads that its kernels take."""
+    """Use flex_attention where it is fast: CUDA, a compiler, half precision, heads it takes."""
     half = tower.dtype in (torch.float16, torch.bfloat16)
     per_head = tower.positions.shape[1] // tower.heads
-    if not (tower.positions.is_cuda and half and per_head >= 16):
+    if not (tower.positions.is_cuda and half and per_head >= 16 and can_compile()):
         return None
     return FlexRows(tower, prefix, suffix, lengths)

@@ -8,6 +8,7 @@ prefix, in blocks of whole classes, so that attention is one dense product per l
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -124,9 +125,25 @@ class PackedText:
     def __call__(self, contexts: Float[Tensor, "b m w"]) -> Float[Tensor, "b n d"]:
         """Encode every class under every context."""
         prefixes = self._prefixes(contexts)
-        if self._flex is not None and not torch.is_grad_enabled():
-            return self._flex(prefixes)
+        found = None if torch.is_grad_enabled() else self._by_flex(prefixes)
+        if found is not None:
+            return found
         return self._run(prefixes, self._row.expand(len(contexts), -1, -1), self._packing)
+
+    def _by_flex(self, prefixes: Tensor) -> Tensor | None:
+        """Use flex_attention where it runs and is worth it; the dense path is always there."""
+        if self._flex is None or not self._flex.serves(len(prefixes)):
+            return None
+        try:
+            return self._flex(prefixes)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as problem:  # of the compiler, of its C compiler, of the generated code
+            if self._flex.proven:
+                raise
+            logging.getLogger(__name__).warning("no flex_attention: %s", str(problem)[:200])
+            self._flex = None
+            return None
 
     def per_class(self, contexts: Float[Tensor, "n m w"]) -> Float[Tensor, "n d"]:
         """Encode class i under context i alone, so that its gradient is its own."""
