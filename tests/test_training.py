@@ -79,7 +79,7 @@ def seeing(backbone: Backbone) -> Backbone:
     def encode_image(pixels: Tensor) -> Tensor:
         return (-4 * torch.cdist(pixels.mean(dim=(2, 3)), known)).softmax(dim=-1) @ text
 
-    backbone._encode_image = encode_image
+    backbone._encode_image = backbone._arranged = encode_image
     return backbone
 
 

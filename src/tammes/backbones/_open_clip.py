@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +52,28 @@ def load_directory(path: Path, name: str, device: torch.device, precision: str) 
     """Load a directory that holds `open_clip_config.json` and its weights."""
     import open_clip
 
-    model = open_clip.create_model(
-        f"local-dir:{path}", load_weights=False, pretrained_text=False, precision=precision
-    )
+    with _without("No pretrained weights loaded"):  # they are read below
+        model = open_clip.create_model(
+            f"local-dir:{path}", load_weights=False, pretrained_text=False, precision=precision
+        )
     _fill(model, read_weights(_weights_in(path)), path)
     tokenizer = open_clip.get_tokenizer(f"local-dir:{path}")
     return from_open_clip(name, model.to(device), tokenizer)
+
+
+@contextmanager
+def _without(start: str) -> Iterator[None]:
+    """Keep back what open_clip logs to the root about something that is meant."""
+
+    def passes(record: logging.LogRecord) -> bool:
+        return not record.getMessage().startswith(start)
+
+    root = logging.getLogger()
+    root.addFilter(passes)
+    try:
+        yield
+    finally:
+        root.removeFilter(passes)
 
 
 def load_openai(path: Path, name: str, device: torch.device, precision: str) -> Backbone:
