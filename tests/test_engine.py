@@ -154,6 +154,36 @@ def test_the_jacobian_is_built_when_enough_images_pay_for_it():
     assert Engine(backbone, prompt, images=100_000).gradient == "jacobian"
 
 
+@pytest.mark.parametrize("gradient", ["vjp", "jacobian"])
+def test_classes_in_parts_change_nothing(gradient, monkeypatch):
+    backbone = BACKBONES["causal"]
+    prompt = Prompt.from_template(backbone, NAMES)
+    features = views_of(backbone, 3, 12, 1)
+    whole = Engine(backbone, prompt, gradient=gradient).predict(features, [METHODS["a-tpt"]])[0]
+    packed = PackedText(backbone, backbone.causal, prompt)
+    assert packed.parts(2**40) == [packed]
+    assert [part.classes for part in packed.parts(1)] == [1] * len(NAMES)
+    monkeypatch.setattr("tammes.engine.gradient.room", lambda device: 2**18)
+    engine = Engine(backbone, prompt, gradient=gradient)
+    assert 1 < len(engine._start.pull._parts) < len(NAMES)
+    (parts,) = engine.predict(features, [METHODS["a-tpt"]])
+    torch.testing.assert_close(parts.logits, whole.logits, atol=2e-5, rtol=0)
+
+
+def test_the_engine_says_why_it_takes_gradients_as_it_does(monkeypatch):
+    backbone = BACKBONES["causal"]
+    prompt = Prompt.from_template(backbone, NAMES)
+    assert "TFLOP" in Engine(backbone, prompt).reason
+    assert Engine(backbone, prompt, gradient="vjp").reason == "asked for"
+    monkeypatch.setattr("tammes.engine.gradient.room", lambda device: 1)
+    engine = Engine(backbone, prompt, images=10**6)
+    assert engine.gradient == "vjp"
+    assert "exceeds" in engine.reason
+    other = BACKBONES["bidirectional"]
+    engine = Engine(other, Prompt.from_template(other, NAMES), images=10**6)
+    assert "does not separate" in engine.reason
+
+
 def test_image_independent_share():
     backbone = BACKBONES["causal"]
     prompt = Prompt.from_template(backbone, NAMES)

@@ -18,6 +18,8 @@ from torch import Tensor
 
 from tammes.errors import TammesError, UnknownName
 
+COSINES = 2**27  # held at once: half a gigabyte, whatever the number of classes
+
 
 class Term(Protocol):
     """What a regularizer is: a value that can be called and printed."""
@@ -36,11 +38,16 @@ def nearest_angles(
     text = text.float()
     if same is None:
         same = torch.eye(text.shape[-2], dtype=torch.bool, device=text.device)
+    step = max(1, COSINES // max(1, text[..., 0].numel()))
     with torch.autocast(text.device.type, enabled=False):  # fp16 rounds the clamp away
-        cosine = (text @ text.mT).masked_fill(same, -2.0)
-    nearest = cosine.max(dim=-1).values
+        pairs = zip(text.split(step, dim=-2), same.split(step), strict=True)
+        nearest = [_largest((rows @ text.mT).masked_fill(own, -2.0)) for rows, own in pairs]
     alone = same.all(dim=-1)
-    return nearest.clamp(-tau, tau).acos().masked_fill(alone, 0.0)
+    return torch.cat(nearest, dim=-1).clamp(-tau, tau).acos().masked_fill(alone, 0.0)
+
+
+def _largest(cosine: Tensor) -> Tensor:
+    return cosine.max(dim=-1).values  # the gradient goes to one neighbor, as published
 
 
 def mean_nearest_angle(

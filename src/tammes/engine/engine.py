@@ -67,8 +67,10 @@ class Engine:
         self._per_pass = power_of_two(budget // self._encode.tokens)
         self._static: dict[Method, tuple[Tensor, Tensor]] = {}
         self._start = None if prompt.conditioned else Start(self._encode, prompt, self._per_pass)
+        self.reason = "asked for" if gradient != "auto" else "each image has a start of its own"
         if self._start is not None and gradient != "vjp":
-            self._start.prepare(images, always=gradient == "jacobian")
+            why = self._start.prepare(images, always=gradient == "jacobian")
+            self.reason = why or self.reason
 
     @property
     def start(self) -> Float[Tensor, "n d"] | None:
@@ -77,7 +79,10 @@ class Engine:
 
     @property
     def gradient(self) -> str:
-        """How the first step's gradients are taken: `jacobian`, `vjp` or `per image`."""
+        """How the first step's gradients are taken: `jacobian`, `vjp` or `per image`.
+
+        `reason` says why.
+        """
         return "per image" if self._start is None else self._start.kind
 
     @torch.no_grad()
@@ -192,11 +197,14 @@ class Start:
         """How gradients are taken."""
         return self.pull.kind
 
-    def prepare(self, images: int, always: bool = False) -> None:
-        """Build the Jacobian where it pays for this many images."""
-        context = self._prompt.context
-        if always or (context.numel() and jacobian_pays(self._encode, self.text, context, images)):
+    def prepare(self, images: int, always: bool = False) -> str:
+        """Build the Jacobian where it pays for this many images; say why or why not."""
+        context, pays, why = self._prompt.context, always, ""
+        if not always:
+            pays, why = jacobian_pays(self._encode, self.text, context, images)
+        if pays:
             self.pull.build_jacobian()
+        return why
 
     def terms(self, method: Method) -> tuple[Tensor, Tensor]:
         """Give the weighted sum of the method's terms, and its gradient."""

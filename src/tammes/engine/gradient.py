@@ -17,17 +17,29 @@ from tammes.objectives import mean_entropy
 
 
 class Pullback:
-    """Class features at the shared start, and gradients through them."""
+    """Class features at the shared start, and gradients through them.
+
+    The graph of one forward pass is kept where it fits. Else classes come in parts, each run again
+    when its gradient is asked for.
+    """
 
     def __init__(
         self, encode: TextEncoder, context: Float[Tensor, "m w"], per_pass: int = 32
     ) -> None:
         self._encode, self._per_pass = encode, per_pass
-        with torch.enable_grad():
-            self._context = context.detach().clone().requires_grad_()
-            self._graph = encode(self._context[None])[0]
-        self.text: Float[Tensor, "n d"] = self._graph.detach()
+        self._parts = encode.parts(room(context.device))
+        self._context = context.detach().clone().requires_grad_()
+        self._kept = self._forward(encode) if len(self._parts) == 1 else None
+        if self._kept is not None:
+            text = self._kept.detach()
+        else:
+            text = torch.cat([self._forward(part).detach() for part in self._parts])
+        self.text: Float[Tensor, "n d"] = text
         self._jacobian: Tensor | None = None
+
+    def _forward(self, part: TextEncoder) -> Tensor:
+        with torch.enable_grad():
+            return part(self._context[None])[0]
 
     @property
     def kind(self) -> str:
@@ -45,13 +57,19 @@ class Pullback:
         return self._through_graph(unit) * size
 
     def _through_graph(self, cotangents: Tensor) -> Tensor:
+        if self._kept is not None:
+            return self._pull(self._kept, cotangents)
+        total = cotangents.new_zeros(len(cotangents), *self._context.shape)
+        for part, own in zip(
+            self._parts, cotangents.split([p.classes for p in self._parts], dim=1), strict=True
+        ):
+            total += self._pull(self._forward(part), own)
+        return total
+
+    def _pull(self, graph: Tensor, cotangents: Tensor) -> Tensor:
         def pull(cotangent: Tensor, batched: bool) -> Tensor:
             return torch.autograd.grad(
-                self._graph,
-                self._context,
-                cotangent,
-                is_grads_batched=batched,
-                retain_graph=True,
+                graph, self._context, cotangent, is_grads_batched=batched, retain_graph=True
             )[0]
 
         if self._encode.vectorizes:
@@ -59,10 +77,13 @@ class Pullback:
         return torch.stack([pull(one, False) for one in cotangents])
 
     def build_jacobian(self) -> None:
-        """Store J `[n·d, m·w]`, from one backward pass per feature for all classes together."""
-        encode, chunk = self._encode, 32 if self.text.is_cuda else 8
+        """Store J `[n·d, m·w]`."""
+        self._jacobian = torch.cat([self._slopes(part) for part in self._parts]).flatten(0, 1)
+
+    def _slopes(self, encode: TextEncoder) -> Float[Tensor, "n d p"]:
+        """Differentiate all features of some classes: a backward pass each, for all of them."""
         assert isinstance(encode, PackedText), "only the packed encoder separates the classes"
-        n, d = self.text.shape
+        n, d, chunk = encode.classes, self.text.shape[1], 32 if self.text.is_cuda else 8
         with torch.enable_grad():
             contexts = self._context.detach().expand(n, -1, -1).clone().requires_grad_()
             features = encode.per_class(contexts)
@@ -74,7 +95,7 @@ class Pullback:
                 features, contexts, basis, is_grads_batched=True, retain_graph=True
             )
             jacobian[:, which] = slopes.flatten(2).transpose(0, 1).to(encode.dtype)
-        self._jacobian = jacobian.flatten(0, 1)
+        return jacobian
 
 
 def entropy_slope(
@@ -88,17 +109,25 @@ def entropy_slope(
     return value.detach(), scale * (slope.mT @ features)
 
 
-def jacobian_pays(encode: TextEncoder, text: Tensor, context: Tensor, images: int) -> bool:
-    """Compare the multiplications of both ways for this many images, if J fits.
+def room(device: torch.device) -> int:
+    """How many bytes one thing may take: 2 GiB of a computer, a quarter of what a GPU has free."""
+    return torch.cuda.mem_get_info(device)[0] // 4 if device.type == "cuda" else 2**31
 
-    It may take 2 GiB of a computer's memory, a quarter of what a GPU has free.
-    """
+
+def jacobian_pays(
+    encode: TextEncoder, text: Tensor, context: Tensor, images: int
+) -> tuple[bool, str]:
+    """Compare the multiplications of both ways for this many images, if J fits; say why."""
     if not isinstance(encode, PackedText):
-        return False
+        return False, "the text tower does not separate the classes"
+    if not context.numel():
+        return False, "there is no context"
     n, d = text.shape
-    free = torch.cuda.mem_get_info()[0] // 4 if text.is_cuda else 2**31
-    if encode.dtype.itemsize * n * d * context.numel() > free:
-        return False
+    size, free = encode.dtype.itemsize * n * d * context.numel(), room(text.device)
+    if size > free:
+        return False, f"the Jacobian of {size / 1e9:.1f} GB exceeds the {free / 1e9:.1f} GB for it"
     through_graph = images * encode.tokens * encode.flops_per_token
     build = d * (n * encode.prefix + encode.tokens) * encode.flops_per_token
-    return build + images * 2 * n * d * context.numel() < through_graph
+    product = build + images * 2 * n * d * context.numel()
+    costs = f"{product / 1e12:.3g} TFLOP with it, {through_graph / 1e12:.3g} without"
+    return product < through_graph, f"{images} images cost {costs}"

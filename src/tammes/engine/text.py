@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -20,11 +21,12 @@ from torch.nn.functional import normalize
 
 from tammes.backbones import Backbone, CausalText
 from tammes.backbones.backbone import Layer
-from tammes.engine.flex import flex_rows
+from tammes.engine.flex import FlexRows, flex_rows
 from tammes.prompts import Prompt
 from tammes.tuner import class_features
 
 BLOCK = {"cpu": 32, "cuda": 64}  # tokens that share one dense product of attention
+KEPT = 24  # numbers per token, layer and unit of width that a graph holds, about
 
 
 class TextEncoder(Protocol):
@@ -35,10 +37,15 @@ class TextEncoder(Protocol):
     """
 
     tokens: int
+    classes: int
     vectorizes: bool
 
     def __call__(self, contexts: Float[Tensor, "b m w"]) -> Float[Tensor, "b n d"]:
         """Encode every class under every context."""
+        ...
+
+    def parts(self, room: int) -> Sequence[TextEncoder]:
+        """Split the classes so that the graph of one part takes so many bytes at most."""
         ...
 
 
@@ -57,10 +64,15 @@ class PaddedText:
     def __init__(self, backbone: Backbone, prompt: Prompt) -> None:
         self._backbone, self._prompt = backbone, prompt
         self.tokens = prompt.tokens.numel() * (1 + len(prompt.others))
+        self.classes = len(prompt.tokens)
 
     def __call__(self, contexts: Float[Tensor, "b m w"]) -> Float[Tensor, "b n d"]:
         """Encode every class under every context."""
         return torch.stack([class_features(self._backbone, self._prompt, c) for c in contexts])
+
+    def parts(self, room: int) -> Sequence[TextEncoder]:
+        """Stay whole: the library's tower is not asked how much it keeps."""
+        return [self]
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +115,8 @@ class PackedText:
     vectorizes = True
 
     def __init__(self, backbone: Backbone, tower: CausalText, prompt: Prompt) -> None:
-        self._tower = tower
-        self.dtype = tower.dtype
+        self._backbone, self._tower, self._prompt = backbone, tower, prompt
+        self.dtype, self.classes = tower.dtype, len(prompt.tokens)
         self._layers = [_scaled_queries(layer.folded(), tower.heads) for layer in tower.layers]
         self.prefix = prompt.first + len(prompt.context)
         self._lengths = (tower.ends(prompt.tokens) + 1 - self.prefix).tolist()
@@ -120,7 +132,10 @@ class PackedText:
         self.flops_per_token = 2 * sum(
             a.weight.numel() for x in tower.layers for a in (x.qkv, x.out, x.up, x.down)
         )
-        self._flex = flex_rows(tower, self.prefix, self._suffix, self._lengths)
+
+    @cached_property
+    def _flex(self) -> FlexRows | None:
+        return flex_rows(self._tower, self.prefix, self._suffix, self._lengths)
 
     def __call__(self, contexts: Float[Tensor, "b m w"]) -> Float[Tensor, "b n d"]:
         """Encode every class under every context."""
@@ -129,6 +144,17 @@ class PackedText:
         if found is not None:
             return found
         return self._run(prefixes, self._row.expand(len(contexts), -1, -1), self._packing)
+
+    def parts(self, room: int) -> Sequence[PackedText]:
+        """Split the classes so that the graph of one part takes so many bytes at most."""
+        width = self._tower.positions.shape[1]
+        per_token = KEPT * width * len(self._layers) * self.dtype.itemsize
+        count = min(self.classes, -(-self.tokens * per_token // room))
+        if count == 1:
+            return [self]
+        rows = self._prompt.tokens.tensor_split(count)
+        prompts = [replace(self._prompt, classnames=(), tokens=some) for some in rows]
+        return [PackedText(self._backbone, self._tower, one) for one in prompts]
 
     def _by_flex(self, prefixes: Tensor) -> Tensor | None:
         """Use flex_attention where it runs and is worth it; the dense path is always there."""
