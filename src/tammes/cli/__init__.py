@@ -15,6 +15,7 @@ from typer import Exit, Option, Typer, echo
 from tammes import __version__
 from tammes.cli.benching import bench
 from tammes.cli.benchmarking import benchmark
+from tammes.cli.cataloging import datasets
 from tammes.cli.classifying import classify
 from tammes.cli.console import Commands, examples, flowing
 from tammes.cli.linting import lint
@@ -79,6 +80,7 @@ app = Typer(
 )
 for command, lines in EXAMPLES.items():
     app.command(help=flowing(command), epilog=examples(*lines))(command)
+app.add_typer(datasets, name="datasets")
 app.add_typer(catalogs, name="list")
 
 

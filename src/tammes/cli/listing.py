@@ -27,7 +27,7 @@ def methods(as_json: options.AsJson = False) -> None:
         }
         for name, method in METHODS.items()
     }
-    _show(found, as_json)
+    show(found, as_json)
 
 
 @catalogs.command()
@@ -35,7 +35,7 @@ def models(as_json: options.AsJson = False) -> None:
     """List the models that load by name; files, folders, hf-hub: and hf: names load as well."""
     from tammes.backbones import list_models
 
-    _show({name: {} for name in list_models()}, as_json)
+    show({name: {} for name in list_models()}, as_json)
 
 
 @catalogs.command()
@@ -43,7 +43,7 @@ def datasets(as_json: options.AsJson = False) -> None:
     """List the benchmarks, with the preset and the views that were published for them."""
     from tammes.datasets import CATALOG
 
-    _show({name: _benchmark(entry) for name, entry in CATALOG.items()}, as_json)
+    show({name: _benchmark(entry) for name, entry in CATALOG.items()}, as_json)
 
 
 @catalogs.command()
@@ -55,7 +55,7 @@ def templates(as_json: options.AsJson = False) -> None:
         name: {"count": len(texts), "first": texts[0], **({"all": texts} if as_json else {})}
         for name, texts in TEMPLATES.items()
     }
-    _show(found, as_json)
+    show(found, as_json)
 
 
 def _terms(terms: tuple[tuple[float, Any], ...]) -> str:
@@ -71,7 +71,7 @@ def _benchmark(entry: Any) -> dict[str, Any]:
     return {name: getattr(entry, name) for name in names}
 
 
-def _show(found: Mapping[str, Mapping[str, Any]], as_json: bool) -> None:
+def show(found: Mapping[str, Mapping[str, Any]], as_json: bool) -> None:
     """Write a list of objects, or a table with a line per name."""
     from rich.console import Console
     from rich.table import Table
@@ -84,7 +84,7 @@ def _show(found: Mapping[str, Mapping[str, Any]], as_json: bool) -> None:
     fields = list(next(iter(found.values())))
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("Name", *(field.capitalize() for field in fields)):
-        table.add_column(title, overflow="fold")
+        table.add_column(title, overflow="fold", no_wrap=title == "Name")
     for name, about in found.items():
         table.add_row(Text(name, "bold"), *(Text(_cell(about[field])) for field in fields))
     Console().print(table)

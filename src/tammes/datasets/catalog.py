@@ -24,7 +24,8 @@ class CatalogEntry:
 
     `packs` gives, for each part, the pattern of the ZIP files that hold it; `leave_out` names the
     folders of the archive that are no part of the benchmark; `torchvision` says what downloads it;
-    `shards` is what CLIP_benchmark calls its copy.
+    `shards` is what CLIP_benchmark calls its copy; `sizes` counts official parts that no published
+    table counts.
     """
 
     id: str
@@ -43,11 +44,16 @@ class CatalogEntry:
     torchvision: Mapping[str, Any] = field(default_factory=dict)
     shards: str = ""
     leave_out: tuple[str, ...] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def augmix(self) -> bool:
         """Whether the views were mixed for A-TPT's tables, whose other rows did the same."""
         return self.augmix_by_method.get("a-tpt", False)
+
+    def size_of(self, part: str) -> int | None:
+        """Count the images that a part should have, where that is known."""
+        return self.images if part == "test" and self.images else self.sizes.get(part)
 
     @cached_property
     def classnames(self) -> tuple[str, ...]:

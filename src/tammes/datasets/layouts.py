@@ -16,6 +16,7 @@ from tammes.datasets.search import NotHere, Search
 from tammes.datasets.splits import SPLIT_SUFFIXES, read_coop_split, split_paths
 from tammes.errors import DataError
 
+FOLDERS = "class folders"
 Reader = Callable[[Search], Dataset]
 
 
@@ -26,14 +27,14 @@ def read_catalog(
     entry, root = find_entry(name), Path(root)
     search = Search(entry, root, part, Path(split) if split else None)
     if not root.is_dir() and not is_archive(root):
-        raise DataError(f"{entry.id}: no such folder: {root}")
+        raise NotHere(f"{entry.id}: no such folder: {root}")
     missed = []
     for read in readers(search):
         try:
             return _remarked(read(search), search)
         except NotHere as reason:
             missed.append(str(reason))
-    raise DataError(
+    raise NotHere(
         f"{entry.id}: nothing found in {root}: {'; '.join(missed)}. "
         f"The images come from: {entry.page}"
     )
@@ -61,14 +62,14 @@ def _remarked(dataset: Dataset, search: Search) -> Dataset:
 
 def read_split(search: Search) -> Dataset:
     """Read the images that CoOp's split file lists, in CoOp's folders or flattened ones."""
-    path = search.split or _find_split(search)
+    path = search.split or find_split(search)
     paths = split_paths(path, search.part)
     place = search.first(*paths[:: max(1, len(paths) // 100)])
     dataset = read_coop_split(path, place, search.part, search.entry.id)
     return replace(dataset, layout=f"split {path.name}")
 
 
-def _find_split(search: Search) -> Path:
+def find_split(search: Search) -> Path:
     """Look for the split file beside the images, then in the package."""
     entry = search.entry
     wanted = [Path(f"{entry.split}").with_suffix(suffix).name for suffix in SPLIT_SUFFIXES]
@@ -116,7 +117,7 @@ def by_class_folders(search: Search) -> Dataset:
             files = {path: base / path for path in walk(base)}
             names = entry.classnames
             dataset = label_by_folder(files, base, labels, names, entry.id, entry.leave_out)
-            return replace(dataset, layout="class folders")
+            return replace(dataset, layout=FOLDERS)
         where = search.named([base])
         if labels:
             seen.append(f"only {len(labels)} of the {len(here)} folders in {where} are its classes")

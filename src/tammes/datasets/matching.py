@@ -14,7 +14,7 @@ from tammes.errors import DataError
 
 def match_folders(entry: CatalogEntry, folders: Sequence[str]) -> dict[str, int]:
     """Tell the label of each folder that is called like a class, or numbered like one."""
-    labels = match_names(_spellings(entry), folders)
+    labels = match_names(spellings(entry), folders)
     numbers = [f for f in folders if f.isdecimal() and f not in labels]
     if numbers and (entry.numbered or len(numbers) == len(folders)):
         labels |= _by_number(entry, numbers)
@@ -41,7 +41,7 @@ def align(dataset: Dataset, entry: CatalogEntry) -> Dataset:
     own = dataset.classnames
     if len(own) == entry.classes and all(map(_alike, own, entry.classnames)):
         return replace(dataset, classnames=entry.classnames)
-    label = match_names(_spellings(entry), own)
+    label = match_names(spellings(entry), own)
     kept = [item for item in dataset.items if own[item.label] not in entry.leave_out]
     lost = sorted({own[item.label] for item in kept} - set(label))
     if lost or len(set(label.values())) < len(label):
@@ -56,7 +56,7 @@ def _alike(one: str, other: str) -> bool:
     return any(form(one) == form(other) for form in FORMS)
 
 
-def _spellings(entry: CatalogEntry) -> list[tuple[str, int]]:
+def spellings(entry: CatalogEntry) -> list[tuple[str, int]]:
     """List every name that a folder of a class may have."""
     label = {name: i for i, name in enumerate(entry.classnames)}
     named = [(name, i) for i, name in enumerate(entry.classnames)]

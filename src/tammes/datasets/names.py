@@ -31,4 +31,17 @@ def renamed(dataset: Dataset, classnames: Names | None) -> Dataset:
     if names is not None and len(names) != len(dataset.classnames):
         wanted = len(dataset.classnames)
         raise DataError(f"{dataset.name} has {wanted} classes, but {len(names)} names were given")
+    if names is not None:
+        _refuse_other_order(names, dataset)
     return replace(dataset, classnames=names or dataset.classnames)
+
+
+def _refuse_other_order(names: Sequence[str], dataset: Dataset) -> None:
+    """Refuse the same names at other labels: all that follows would be near zero."""
+    known = dataset.classnames
+    if sorted(names) == sorted(known) and tuple(names) != known:
+        label = next(i for i, name in enumerate(names) if name != known[i])
+        raise DataError(
+            f"{dataset.name}: the class names given are its own in another order: label {label} is "
+            f"{known[label]!r}, not {names[label]!r}. Sort them by label, or leave them out"
+        )

@@ -31,6 +31,11 @@ def split_paths(path: Path, part: str) -> list[str]:
     return [file for file, _, _ in _part(_parse(path), part, path)]
 
 
+def listed_paths(path: Path) -> set[str]:
+    """List the image paths of every part."""
+    return {file for rows in _parse(path).values() for file, _, _ in rows}
+
+
 def _part(parts: Mapping[str, list[Row]], part: str, path: Path) -> list[Row]:
     """Take one part of a split, which must hold something."""
     if not parts.get(part):

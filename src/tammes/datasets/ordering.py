@@ -1,0 +1,109 @@
+"""Whether labels mean what names and folders say: a wrong order is an accuracy near zero."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from tammes.datasets.catalog import CatalogEntry
+from tammes.datasets.dataset import Dataset, name_some
+from tammes.datasets.findings import Finding
+from tammes.datasets.matching import FORMS, match_names, spellings
+
+
+def find_names(names: Sequence[str], entry: CatalogEntry, where: str) -> Iterator[Finding]:
+    """Compare class names in label order with those of the catalog."""
+    if len(names) != entry.classes:
+        what = f"{where} has {len(names):,} classes, {entry.id} has {entry.classes:,}"
+        yield Finding("names", what, "check that it belongs to this benchmark and is complete")
+        return
+    known = entry.classnames
+    differ = [i for i, name in enumerate(names) if not alike(name, known[i])]
+    if not differ:
+        return
+    shown = name_some((f"label {i} is {names[i]!r}, not {known[i]!r}" for i in differ), 3)
+    what = f"{len(differ):,} of {len(names):,} class names of {where} differ: {shown}"
+    if same_set(names, known):
+        advice = f"the names are right and their order is not: sort them as {entry.id} has them"
+        yield Finding("order", f"{what}{_rule(names)}", advice)
+    else:
+        yield Finding("names", what, "published numbers hold for the catalog's names: take those")
+
+
+def find_order(dataset: Dataset, entry: CatalogEntry) -> Iterator[Finding]:
+    """Compare each label with what the image's folder, or its file, is called."""
+    told = told_labels([item.id for item in dataset.items], entry)
+    own, known = dataset.classnames, entry.classnames
+    rows = [(item, told[item.id]) for item in dataset.items if item.id in told]
+    wrong = [(item, label) for item, label in rows if not alike(own[item.label], known[label])]
+    if not wrong:
+        return
+    item, label = wrong[0]
+    what = (
+        f"{len(wrong):,} of {len(dataset):,} images are labeled otherwise than they are called: "
+        f"{item.id!r} should be label {label}, {known[label]!r}, and has label "
+        f"{item.label}, {own[item.label]!r}"
+    )
+    ranks = _ranks([PurePosixPath(item.id).parts[0] for item in dataset.items])
+    if all(item.label == ranks[PurePosixPath(item.id).parts[0]] for item in dataset.items):
+        what += f". The labels are the ranks of the folders, sorted as text{_sorted(ranks)}"
+    yield Finding("order", what, "take the labels away: folders, or names of classes, are enough")
+
+
+def remark_ranks(dataset: Dataset, entry: CatalogEntry) -> Iterator[str]:
+    """Say what code would get wrong that takes the rank of a folder for its label."""
+    folders = {PurePosixPath(item.id).parts[0]: item.label for item in dataset.items}
+    ranks = _ranks(folders)
+    wrong = [folder for folder in ranks if ranks[folder] != folders[folder]]
+    if wrong:
+        first = wrong[0]
+        yield (
+            f"sorted as text{_sorted(ranks)}, {len(wrong):,} of {len(ranks):,} folders have "
+            f"another rank than label: {first!r} comes at {ranks[first]} and is label "
+            f"{folders[first]}, {entry.classnames[folders[first]]!r}. tammes goes by what a folder "
+            "is called; code that goes by rank would be right for the others alone"
+        )
+
+
+def told_labels(paths: Sequence[str], entry: CatalogEntry) -> dict[str, int]:
+    """Tell labels by the one folder that is called like a class, or by the start of the file."""
+    candidates = {path: _candidates(path) for path in paths}
+    every = sorted({name for names in candidates.values() for name in names})
+    known = match_names(spellings(entry), every)
+    if entry.numbered:
+        numbers = (name for name in every if name.isdecimal() and int(name) < entry.classes)
+        known |= {name: int(name) for name in numbers}
+    found = {path: {known[n] for n in names if n in known} for path, names in candidates.items()}
+    return {path: labels.pop() for path, labels in found.items() if len(labels) == 1}
+
+
+def alike(one: str, other: str) -> bool:
+    """Tell whether two spellings name the same class."""
+    return any(form(one) == form(other) for form in FORMS)
+
+
+def same_set(names: Sequence[str], others: Sequence[str]) -> bool:
+    """Tell whether two lists name the same classes, in whatever order."""
+    return any(sorted(map(form, names)) == sorted(map(form, others)) for form in FORMS)
+
+
+def _candidates(path: str) -> list[str]:
+    """List what may name the class: folders, and a file's name before its number."""
+    *folders, file = PurePosixPath(path).parts
+    start = re.sub(r"[\W_]*\d+$", "", PurePosixPath(file).stem)
+    return [*folders, *([start] if start else [])]
+
+
+def _rule(names: Sequence[str]) -> str:
+    """Say by what rule a list is sorted, if by any."""
+    return ". They are sorted as text" if list(names) == sorted(names) else ""
+
+
+def _ranks(folders: Sequence[str] | Mapping[str, int]) -> dict[str, int]:
+    return {folder: rank for rank, folder in enumerate(sorted(set(folders)))}
+
+
+def _sorted(ranks: Mapping[str, int]) -> str:
+    """Show the beginning of the sorted folders."""
+    return f" ({', '.join(list(ranks)[:4])}, …)"
