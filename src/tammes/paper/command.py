@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import torch
+
 from tammes.errors import UnknownName
 from tammes.paper.building import build_datasets
-from tammes.paper.measuring import measure_all, read_book, write_book
+from tammes.paper.costing import COSTS, Cost, measure_costs, read_costs, write_costs
+from tammes.paper.counting import build_dimensions, build_elsewhere, build_sizes
+from tammes.paper.measuring import Book, measure_all, read_book, write_book
+from tammes.paper.models import load_model
 from tammes.paper.planning import Settings
+from tammes.paper.pricing import Costs, build_cost
+from tammes.paper.prompting import build_prompts
 from tammes.paper.registry import TABLES, Table
-from tammes.paper.results import Results
-from tammes.paper.running import Runner
+from tammes.paper.results import Missing, Results
+from tammes.paper.running import Runner, Session
 from tammes.paper.sheets import Sheet
 from tammes.paper.writing import WRITERS
 from tammes.storage import write_atomically
@@ -32,20 +39,55 @@ def choose_tables(names: Iterable[str]) -> list[Table]:
 def run_tables(tables: Iterable[Table], runner: Runner, settings: Settings) -> Iterator[Sheet]:
     """Run what each table lacks, and give its sheet as soon as it is complete."""
     for table in tables:
-        results = runner.run(table.needs(settings.methods, len(settings.seeds)))
-        yield build(table, results, settings)
+        sheet = build(table, runner, settings)
+        write_sheet(sheet, settings.out)
+        yield sheet
 
 
-def build(table: Table, results: Results, settings: Settings) -> Sheet:
-    """Measure the runs of a table, and keep and write what came out."""
-    path = settings.out / MEASURES
-    known = read_book(path)
-    metrics = (*BASIC, *(["sce"] if "SCE" in table.metrics else []))
-    book = measure_all(results, metrics, known)
-    write_book(known.add(book), path)
-    sheet = build_datasets(table, book, settings.methods)
-    write_sheet(sheet, settings.out)
-    return sheet
+def build(table: Table, runner: Runner, settings: Settings) -> Sheet:
+    """Run and measure what a table is made of, and lay it out."""
+    if table.kind == "elsewhere":
+        return build_elsewhere(table)
+    if table.kind == "sizes":
+        return build_sizes(table, runner.datasets.whole)
+    if table.kind == "dimensions":
+        loaded = {s.model.subject: s.load() for s in runner.sessions}
+        return build_dimensions(table, loaded)
+    needs = table.needs(settings.methods, len(settings.seeds))
+    book = keep(runner.run(needs), table.metrics, settings.out)
+    if table.kind == "prompts":
+        return build_prompts(table, book)
+    if table.kind == "cost":
+        return build_cost(table, book, time_all(table, runner, settings))
+    return build_datasets(table, book, settings.methods)
+
+
+def keep(results: Results, metrics: Iterable[str], out: Path) -> Book:
+    """Measure runs, and write down what came out beside what was known."""
+    known = read_book(out / MEASURES)
+    book = measure_all(results, (*BASIC, *(["sce"] if "SCE" in metrics else [])), known)
+    write_book(known.add(book), out / MEASURES)
+    return book
+
+
+def time_all(table: Table, runner: Runner, settings: Settings) -> Costs:
+    """Time the methods of a table with every model that it concerns."""
+    asked = [s for s in runner.sessions if s.model.backbone in ("", *table.backbones)]
+    return {s.subject.name: _time(table, s, settings) for s in asked}
+
+
+def _time(table: Table, session: Session, settings: Settings) -> list[Cost] | Missing:
+    backbone, path = session.load(), settings.out / COSTS
+    if isinstance(backbone, Missing):
+        return backbone
+    whole = backbone.dtype == torch.float32
+    full = backbone if whole else load_model(session.model, settings, "fp32")
+    assert not isinstance(full, Missing)
+    found = []
+    for cost in measure_costs(backbone, full, table.methods, settings.views, read_costs(path)):
+        found.append(cost)
+        write_costs({**read_costs(path), cost.key: cost}, path)
+    return found
 
 
 def write_sheet(sheet: Sheet, out: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tammes.backbones import Backbone, load_backbone
-from tammes.errors import TammesError
+from tammes.paper.planning import Settings
 from tammes.paper.registry import WEIGHTS
 from tammes.paper.results import Missing, Subject
 
@@ -91,14 +91,9 @@ def lacking(model: Model, download: bool) -> Missing | None:
     )
 
 
-def load_model(
-    model: Model, download: bool, device: str | None, precision: str | None
-) -> Backbone | Missing:
-    """Load a model, or say what it lacks."""
-    if missing := lacking(model, download):
+def load_model(model: Model, settings: Settings, precision: str | None) -> Backbone | Missing:
+    """Load a model, or say what it lacks; weights that are here and cannot be read are an error."""
+    if missing := lacking(model, settings.download):
         return missing
-    source = model.name if download else find_weights(model.name)
-    try:
-        return load_backbone(source or model.name, device, precision)
-    except TammesError as problem:
-        return Missing(f"the weights {model.name}", str(problem))
+    source = model.name if settings.download else find_weights(model.name)
+    return load_backbone(source or model.name, settings.device, precision)

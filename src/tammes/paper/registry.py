@@ -26,7 +26,9 @@ ALL = ("imagenet", *FINE, *SHIFTS)
 PUBLISHED = ("zero-shot", "tpt", "c-tpt", "o-tpt", "a-tpt")
 COOL, EXAMPLE = "a photo of the cool {}.", "an example of {}."
 
-Kind = Literal["datasets", "groups", "weighted", "seeds", "prompts", "cost", "sizes", "dimensions"]
+Kind = Literal[
+    "datasets", "groups", "weighted", "seeds", "prompts", "cost", "sizes", "dimensions", "elsewhere"
+]
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Table:
         """List the runs that fill the table."""
         if self.kind == "prompts":
             return tuple(dict.fromkeys(prompt_needs()))
-        if self.kind in ("cost", "sizes", "dimensions"):
+        if self.kind in ("sizes", "dimensions", "elsewhere"):
             return ()
         again = range(repeats if self.kind == "seeds" else 1)
         return tuple(
@@ -110,9 +112,14 @@ TABLES: Mapping[str, Table] = {
         Table(
             "computational", "Time, memory and complexity", ("tab:computational",),
             ("imagenet_v2",), (VIT,), methods=("c-tpt", "o-tpt", "a-tpt"), kind="cost",
+            others=False,
         ),
         Table("datasets", "The datasets", ("tab:datasets",), ALL, kind="sizes"),
         Table("dimensions", "Embedding dimensions", ("tab:emb",), (), (), kind="dimensions"),
+        Table(
+            "medical", "Medical sets, on top of other methods", ("tab:fpt", "tab:ps", "tab:baple"),
+            ("isic2018", "kather_colon", "covid"), (), (), (), kind="elsewhere",
+        ),
     )
 }  # fmt: skip
 

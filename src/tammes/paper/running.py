@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from tammes.backbones import Backbone
 from tammes.datasets import CATALOG, Dataset, PackedFile, load_dataset
-from tammes.errors import StoreError, TammesError
+from tammes.datasets.search import NotHere
+from tammes.errors import PromptError, TammesError
 from tammes.evaluate import evaluate
 from tammes.features import Progress
 from tammes.paper.models import Model, lacking, load_model
@@ -33,15 +34,18 @@ class Runner:
         progress: Progress | None = None,
     ) -> None:
         self._settings = settings
-        datasets = Datasets(settings)
-        self._sessions = [Session(model, settings, datasets, say, progress) for model in models]
+        self.datasets = Datasets(settings, say)
+        alone = len(models) == 1
+        self.sessions = [
+            Session(model, settings, self.datasets, say, progress, alone) for model in models
+        ]
 
     def run(self, needs: Iterable[Need]) -> Results:
         """Answer needs with every model that they concern."""
         found: dict[tuple[str, Need], Found] = {}
         missing: dict[tuple[str, Need], Missing] = {}
         listed, settings = list(needs), self._settings
-        for session in self._sessions:
+        for session in self.sessions:
             subject = session.model.subject
             for job in plan([need for need in listed if subject.meets(need)], settings):
                 answer = session.run(job)
@@ -50,31 +54,41 @@ class Runner:
                         missing[subject.name, need] = answer
                     else:
                         found[subject.name, need] = answer[name]
-        subjects = tuple(session.subject for session in self._sessions)
-        return Results(subjects, found, missing, settings.seeds, settings.resamples)
+        return Results(self.subjects, found, missing, settings.seeds, settings.resamples)
+
+    @property
+    def subjects(self) -> tuple[Subject, ...]:
+        """The models, with the dimensions of those that were loaded."""
+        return tuple(session.subject for session in self.sessions)
 
 
 class Datasets:
     """The benchmarks below the data root, each looked for once."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, say: Say) -> None:
+        self._settings, self._say = settings, say
         self._known: dict[str, Dataset | Missing] = {}
 
     def find(self, name: str) -> Dataset | Missing:
-        """Find a benchmark, or say what was looked for."""
+        """Find the images of a benchmark that are to be answered, or say what was looked for."""
+        found, limit = self.whole(name), self._settings.limit
+        return found if isinstance(found, Missing) or limit is None else found.subset(limit)
+
+    def whole(self, name: str) -> Dataset | Missing:
+        """Find a benchmark with all that it has."""
         if name not in self._known:
             self._known[name] = self._look(name)
         return self._known[name]
 
     def _look(self, name: str) -> Dataset | Missing:
-        entry = CATALOG[name]
+        title = CATALOG[name].names[0]
         try:
-            dataset = load_dataset(name, self._settings.root)
-        except TammesError as problem:
-            return Missing(entry.names[0], str(problem))
-        limit = self._settings.limit
-        return dataset if limit is None else dataset.subset(limit)
+            return load_dataset(name, self._settings.root)
+        except NotHere as absent:
+            return Missing(title, str(absent))
+        except TammesError as problem:  # it is here, and half of it, or another set by its name
+            self._say(f"{title} is left out: {problem}")
+            return Missing(f"{title} without faults", str(problem))
 
 
 class Session:
@@ -87,16 +101,17 @@ class Session:
         datasets: Datasets,
         say: Say,
         progress: Progress | None,
+        alone: bool,
     ) -> None:
         self.model, self._settings, self._datasets = model, settings, datasets
-        self._say, self._progress = say, progress
+        self._say, self._progress, self._alone = say, progress, alone
         self._backbone: Backbone | Missing | None = None
 
     def run(self, job: Job) -> dict[str, Found] | Missing:
         """Evaluate a job, by the names of its methods, or say what it needs."""
         dataset = self._datasets.find(job.dataset)
         lacks = [m for m in (dataset, self._lacks_prompt(job)) if isinstance(m, Missing)]
-        backbone = self._load() if not lacks else lacking(self.model, self._settings.download)
+        backbone = self.load() if not lacks else lacking(self.model, self._settings.download)
         if isinstance(backbone, Missing):
             lacks.append(backbone)
         if lacks:
@@ -106,10 +121,10 @@ class Session:
         self._say(_announcement(self.subject.name, dataset, job))
         try:
             runs = self._evaluate(job, dataset, backbone)
-        except StoreError:
-            raise  # a full disk stops everything; what is finished is kept
-        except TammesError as problem:
-            return Missing("input that fits", str(problem))
+        except PromptError as problem:
+            if self._alone:
+                raise
+            return Missing(f"a prompt that fits {self.subject.name}", str(problem))
         return {run.method: self._found(run, dataset, job) for run in runs}
 
     @property
@@ -122,12 +137,10 @@ class Session:
         need, method = job.needs[run.method], job.methods[run.method]
         return Found(self.subject, need, run, method, deviations(run, dataset, job))
 
-    def _load(self) -> Backbone | Missing:
+    def load(self) -> Backbone | Missing:
+        """Load the model, once."""
         if self._backbone is None:
-            options = self._settings
-            self._backbone = load_model(
-                self.model, options.download, options.device, options.precision
-            )
+            self._backbone = load_model(self.model, self._settings, self._settings.precision)
         return self._backbone
 
     def _lacks_prompt(self, job: Job) -> Missing | None:

@@ -9,7 +9,7 @@ from typing import Literal
 from tammes.paper.results import Missing, Subject
 from tammes.statistics import Interval, told_apart
 
-Kind = Literal["published", "measured", "difference"]
+Kind = Literal["published", "known", "measured", "difference"]
 Mark = Literal["", "same", "better", "worse"]
 SIGNS = {"": "", "same": "≈", "better": "▲", "worse": "▼"}
 MINUS = "−"

@@ -1,4 +1,4 @@
-"""Sheets as text: terminal, Markdown, LaTeX, CSV and JSON."""
+"""Sheets as text: terminal, Markdown, LaTeX, CSV and JSON (HTML has its own module)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
+from tammes.paper.pages import to_html
 from tammes.paper.sheets import Cell, Line, Panel, Row, Sheet
 
 CELL, LABEL = 13, 22
-STYLES = {"published": "", "measured": "", "difference": "italic"}
+STYLES = {"published": "", "known": "", "measured": "", "difference": "italic"}
 COLORS = {"better": "green", "worse": "red", "same": "dim", "": ""}
 
 
@@ -56,7 +57,8 @@ def _grid(panel: Panel, some: range) -> RenderableType:
     for i in some:
         grid.add_column(Text(panel.columns[i]), justify="right", width=CELL, overflow="fold")
     for row in panel.rows:
-        for position, line in enumerate(row.lines):
+        shown = [ln for ln in row.lines if any(ln.cells[i].number for i in some)]
+        for position, line in enumerate(shown):
             cells = [_stacked(line.cells[i]) for i in some]
             label = Text(row.label if position == 0 else "", "bold")
             grid.add_row(label, Text(line.label, STYLES[line.kind]), *cells)
@@ -208,6 +210,7 @@ def to_json(sheet: Sheet) -> str:
 WRITERS: Mapping[str, Callable[[Sheet], str]] = {
     "md": to_markdown,
     "tex": to_latex,
+    "html": to_html,
     "csv": to_csv,
     "json": to_json,
 }
