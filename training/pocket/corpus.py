@@ -14,6 +14,7 @@ from wordnet import Synset, WordNet, load_wordnet
 # lexicographer files of nouns that a caption is likely to mean literally:
 # animal, artifact, body, food, object, person, plant, possession
 TANGIBLE = frozenset({5, 6, 8, 13, 17, 18, 20, 21})
+DOMESTIC = "n01317541"
 MOST_SENSES = 4
 LEAVES_OF_A_NODE = range(2, 261)
 
@@ -62,7 +63,25 @@ def imagenet_classes(wordnet: WordNet, classnames: Path) -> tuple[list[str], lis
     for wnid, curated in zip(table["wnids"], table["classnames"], strict=True):
         words = dict.fromkeys([curated, *wordnet.synsets[wnid].lemmas])
         names.append([Name(word, (wnid,)) for word in words])
+    for wnid, short in breeds_in_short(wordnet, table["wnids"]).items():
+        group = names[table["wnids"].index(wnid)]
+        group += [name for name in [Name(short, (wnid,))] if name not in group]
     return table["wnids"], names
+
+
+def breeds_in_short(wordnet: WordNet, wnids: list[str]) -> dict[str, str]:
+    """Find the breeds that people call by their adjective alone, as "a Labrador" or "a Persian".
+
+    The noun left out is the name of something above the class; the adjective belongs to one class.
+    """
+    found: dict[str, set[str]] = {}
+    for wnid in wnids:
+        above = {w for up in wordnet.ancestors(wnid) for w in wordnet.synsets[up].lemmas}
+        for lemma in wordnet.synsets[wnid].lemmas if DOMESTIC in wordnet.ancestors(wnid) else ():
+            adjective, _, noun = lemma.rpartition(" ")
+            if adjective[:1].isupper() and noun in above:
+                found.setdefault(adjective, set()).add(wnid)
+    return {owners.pop(): short for short, owners in found.items() if len(owners) == 1}
 
 
 def hypernym_nodes(wordnet: WordNet, wnids: list[str]) -> dict[str, tuple[int, ...]]:

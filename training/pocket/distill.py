@@ -9,6 +9,7 @@ from functools import cached_property
 import torch
 from gallery import Classroom, Gallery, rows_of, soft_entropy
 from jaxtyping import Float, Int
+from lesson_data import Lessons
 from torch import Tensor, nn
 from torch.nn import functional as F
 from tower import TextTower, sentence_tokens
@@ -35,6 +36,37 @@ class DistillSettings:
 
 
 @dataclass
+class Writer:
+    """Writes strings of the corpus into sentences, as tokens."""
+
+    lessons: Lessons
+    plain: float = DistillSettings.plain
+
+    @cached_property
+    def tokens(self) -> dict[str, Tensor]:
+        """Tokens of names, captions and both sides of the templates."""
+        kinds = ("names", "captions", "template.0", "template.1")
+        return {kind: self.lessons.tokens(kind) for kind in kinds}
+
+    def prompts(self, rows: Tensor) -> Int[Tensor, "n l"]:
+        """Write strings into templates: the evaluation's, any of them, or none."""
+        before, after = self.tokens["template.0"], self.tokens["template.1"]
+        luck = torch.rand(len(rows), device=rows.device)
+        chosen = rows_of(len(before), len(rows), rows.device).masked_fill(luck < self.plain, 0)
+        bare = (luck > 0.9)[:, None]
+        pieces = (
+            before[chosen].masked_fill(bare, 0),
+            self.tokens["names"][rows],
+            after[chosen].masked_fill(bare, 0),
+        )
+        return sentence_tokens(*pieces, length=LONGEST_PROMPT)
+
+    def captions(self, rows: Tensor) -> Int[Tensor, "n l"]:
+        """Write captions as they are."""
+        return sentence_tokens(self.tokens["captions"][rows], length=LONGEST_CAPTION)
+
+
+@dataclass
 class Drill:
     """Everything that stage B draws its batches from."""
 
@@ -45,10 +77,9 @@ class Drill:
     settings: DistillSettings
 
     @cached_property
-    def tokens(self) -> dict[str, Tensor]:
-        """Tokens of names, captions and both sides of the templates."""
-        kinds = ("names", "captions", "template.0", "template.1")
-        return {kind: self.room.lessons.tokens(kind) for kind in kinds}
+    def writer(self) -> Writer:
+        """Writes what the tower reads."""
+        return Writer(self.room.lessons, self.settings.plain)
 
     @cached_property
     def usual(self) -> Tensor:
@@ -61,21 +92,6 @@ class Drill:
         kinds = ("classes", "nodes", "tags")
         return torch.cat([self.room.lessons.entries(k).strings[:, 0].long() for k in kinds])
 
-    def prompts(self, rows: Tensor) -> Int[Tensor, "n l"]:
-        """Write strings into templates: the evaluation's, any of them, or none."""
-        before, after = self.tokens["template.0"], self.tokens["template.1"]
-        luck = torch.rand(len(rows), device=rows.device)
-        chosen = rows_of(len(before), len(rows), rows.device).masked_fill(
-            luck < self.settings.plain, 0
-        )
-        bare = (luck > 0.9)[:, None]
-        pieces = (
-            before[chosen].masked_fill(bare, 0),
-            self.tokens["names"][rows],
-            after[chosen].masked_fill(bare, 0),
-        )
-        return sentence_tokens(*pieces, length=LONGEST_PROMPT)
-
     def name_rows(self) -> Tensor:
         """Draw strings, some of them from the gallery."""
         count, device = self.settings.batch, self.names.device
@@ -87,7 +103,7 @@ class Drill:
 def name_losses(drill: Drill, tower: TextTower) -> tuple[Tensor, Tensor]:
     """Point strings where they were placed; match the head's posterior over the usual names."""
     rows = torch.cat([drill.name_rows(), drill.usual])
-    found = tower(drill.prompts(rows))
+    found = tower(drill.writer.prompts(rows))
     distance = (1 - (found * drill.names[rows]).sum(dim=1))[: drill.settings.batch].mean()
     with torch.no_grad():
         images = drill.room.images(drill.settings.images)
@@ -101,7 +117,7 @@ def caption_losses(drill: Drill, tower: TextTower) -> tuple[Tensor, Tensor]:
     """Point captions where they were placed, and contrast them with their pictures."""
     room = drill.room
     rows = room.captions[rows_of(len(room.captions), drill.settings.captions, room.captions.device)]
-    found = tower(sentence_tokens(drill.tokens["captions"][rows], length=LONGEST_CAPTION))
+    found = tower(drill.writer.captions(rows))
     distance = (1 - (found * drill.captions[rows]).sum(dim=1)).mean()
     with torch.no_grad():
         seen = drill.gallery.see(room.lessons.images["center"][rows])

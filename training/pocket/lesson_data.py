@@ -58,10 +58,9 @@ class Lessons:
 
     @cached_property
     def images(self) -> dict[str, Float[Tensor, "n f"]]:
-        """Image features: two views of the caption pictures, and Tiny-ImageNet."""
-        return {
-            view: restore(self.tensors, f"images.{view}") for view in ("center", "small", "tiny")
-        }
+        """Image features: three views of the caption pictures, and two of Tiny-ImageNet."""
+        views = ("center", "small", "coarse", "tiny", "tiny.coarse")
+        return {view: restore(self.tensors, f"images.{view}") for view in views}
 
     @cached_property
     def head(self) -> tuple[Float[Tensor, "c f"], Float[Tensor, " c"]]:

@@ -123,17 +123,18 @@ def node_leaves(corpus: Corpus) -> Tensor:
 
 def image_lessons(images: dict[str, Tensor]) -> dict[str, Tensor]:
     """Compress the image features and move the head into their space."""
-    views = {view: images[f"coco26k-train-160.{view}"] for view in ("center", "small")}
-    tiny = images["tiny-imagenet-200.center"]
+    views = {view: images[f"coco26k-train-160.{view}"] for view in ("center", "small", "coarse")}
+    views["tiny"] = images["tiny-imagenet-200.center"]
+    views["tiny.coarse"] = images["tiny-imagenet-200.coarse"]
     weight = images["head.weight"]
-    project = image_projection(torch.cat([*views.values(), tiny]), weight)
+    project = image_projection(torch.cat(list(views.values())), weight)
     tensors = {
         "head.weight": weight @ project.basis,
         "head.bias": images["head.bias"] + weight @ project.mean,
         "images.mean": project.mean,
         "images.basis": project.basis.contiguous(),
     }
-    for name, rows in {**views, "tiny": tiny}.items():
+    for name, rows in views.items():
         tensors |= Quantized.of(project(rows)).named(f"images.{name}")
     return tensors
 

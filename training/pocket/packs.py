@@ -77,17 +77,20 @@ def random_crop(
     return window.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if flip else window
 
 
-def large_crop(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
-    """Cut a window that still shows most of the scene."""
-    return random_crop(picture, rng, (0.4, 1.0))
-
-
 def small_crop(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     """Cut a window of about one object."""
     return random_crop(picture, rng, (0.08, 0.3))
 
 
-VIEWS = {"center": center, "large": large_crop, "small": small_crop}
+def coarse(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
+    """Show the center as a picture of 24 to 80 pixels looks when it is enlarged."""
+    whole = center(picture, rng)
+    side = round(float(np.exp(rng.uniform(np.log(24), np.log(80)))))
+    tiny = whole.resize((side, side), Image.Resampling.BICUBIC)
+    return tiny.resize((IMAGE_SIZE, IMAGE_SIZE), Image.Resampling.BICUBIC)
+
+
+VIEWS = {"center": center, "small": small_crop, "coarse": coarse}
 
 
 def batches(pack: Pack, view: str, size: int = 64, seed: int = 0) -> Iterator[np.ndarray]:
