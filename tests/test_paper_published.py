@@ -20,6 +20,7 @@ from tammes.paper.published import (
     notes,
     published,
 )
+from tammes.paper.registry import ALL
 
 CELLS = 1335
 MEDICAL = ("tab:fpt", "tab:ps", "tab:baple")
@@ -89,10 +90,11 @@ def test_catalog_counts_equal_the_table_of_datasets():
         for cell in published()
         if cell.table == "tab:datasets"
     }
-    for name, entry in CATALOG.items():
-        if ("num_classes", name) in printed:
-            assert entry.classes == printed["num_classes", name] == len(entry.classnames)
-            assert entry.images == printed["test_size", name]
+    assert {name for _, name in printed} == set(ALL)
+    for name in ALL:
+        entry = CATALOG[name]
+        assert entry.classes == printed["num_classes", name] == len(entry.classnames)
+        assert entry.images == printed["test_size", name]
 
 
 def test_claims_and_notes_are_read():

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     pass
 
 Names = Annotated[
-    list[str],
+    list[str] | None,
     Argument(metavar="NAME", help="Tables, or all."),
 ]
 Root = Annotated[
@@ -66,12 +66,22 @@ AugMix = Annotated[
         rich_help_panel=options.VIEWS,
     ),
 ]
+Ledger = Annotated[
+    Path | None,
+    Option(
+        help="Page to write: every published number beside what OUT knows of it, and what that is "
+        "made of in a folder of the page's name. Without NAME nothing is run.",
+        metavar="FILE.md",
+        rich_help_panel=options.OUTPUT,
+    ),
+]
 
 
 def paper(
-    names: Names,
+    names: Names = None,
     data_root: Root = Path("data"),
     out: Out = Path("paper"),
+    ledger: Ledger = None,
     model: Models = None,
     download: Download = False,
     limit: Limit = None,
@@ -93,15 +103,21 @@ def paper(
     """
     from rich.console import Console
 
+    from tammes.errors import TammesError
     from tammes.method import select_methods
     from tammes.paper.command import choose_tables, run_tables
+    from tammes.paper.ledger import kept_beside, write_ledger
     from tammes.paper.models import choose_models
     from tammes.paper.planning import Settings
     from tammes.paper.running import Runner
     from tammes.paper.writing import Terminal
     from tammes.progress import Bar
 
-    tables = choose_tables(names)
+    if not names and ledger is None:
+        raise TammesError("name tables, or all; --ledger FILE.md needs no name")
+    if ledger:
+        kept_beside(ledger)  # refuses names that would fail in the end
+    tables = choose_tables(names or [])
     settings = Settings(
         root=data_root, out=out, limit=limit, seeds=_seeds(seeds), views=views, augmix=augmix,
         methods=tuple(select_methods(methods)), coop=coop, cocoop=cocoop, download=download,
@@ -111,7 +127,11 @@ def paper(
         runner = Runner(choose_models(model or []), settings, say, bar)
         for sheet in run_tables(tables, runner, settings):
             Console().print(Terminal(sheet))
-    say(f"wrote {', '.join(t.name for t in tables)} to {out}")
+    if names:
+        say(f"wrote {', '.join(t.name for t in tables)} to {out}")
+    if ledger:
+        write_ledger(ledger, out)
+        say(f"wrote {ledger}")
 
 
 def _seeds(text: str) -> tuple[int, ...]:

@@ -71,6 +71,10 @@ class View:
             "",
         )
 
+    def cell(self, subject: Subject, method: str, column: Column) -> Cell:
+        """Read a column: one dataset, or an average of those that were measured."""
+        return _cell(self, column.parts(subject), lambda name: self.measured(subject, method, name))
+
 
 def build_datasets(table: Table, book: Book, methods: Sequence[str]) -> Sheet:
     """Lay out a table whose columns are datasets or averages of them."""
@@ -137,10 +141,7 @@ def _index() -> Mapping[tuple[str, ...], PublishedCell]:
 
 
 def _measured_line(view: View, method: str, subject: Subject, columns: Sequence[Column]) -> Line:
-    def read(dataset: str) -> Value | Missing:
-        return view.measured(subject, method, dataset)
-
-    cells = tuple(_cell(view, column.parts(subject), read) for column in columns)
+    cells = tuple(view.cell(subject, method, column) for column in columns)
     return Line("measured", subject.name, cells)
 
 

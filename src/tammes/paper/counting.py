@@ -136,10 +136,11 @@ def _foreign(source: str) -> Panel:
     ]
     why = Cell(why=Missing(ELSEWHERE[source]))
     none = Row("every method", (Line("measured", "here", (why,) * len(columns)),))
-    names = tuple(f"{_foreign_title(dataset)} {metric}" for dataset, metric in columns)
+    names = tuple(f"{foreign_title(dataset)} {metric}" for dataset, metric in columns)
     return Panel(cells[0].backbone, names, (*shown, none))
 
 
-def _foreign_title(dataset: str) -> str:
+def foreign_title(dataset: str) -> str:
+    """Write a dataset of which only a part may be meant."""
     name, _, part = dataset.partition("_")
     return title(dataset) if dataset in CATALOG else f"{title(name)} {part}".strip()

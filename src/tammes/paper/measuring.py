@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -12,12 +14,15 @@ from typing import Any
 from tammes.calibration import Outcomes
 from tammes.errors import DataError
 from tammes.paper.results import NOT_ASKED, Found, Missing, Need, Results, Subject
+from tammes.records import Run
 from tammes.report.results import align
 from tammes.statistics import Interval, bootstrap, paired_differences
 from tammes.storage import write_atomically
 
 FORMAT = 1
 COMPARED = ("accuracy", "ece", "sce")
+ABOUT = ("seed", "images", "run", "resamples", "finished", "made_by")
+SOFTWARE = ("tammes", "torch", "python")
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,7 @@ class Measure:
     against: Mapping[str, Interval] = field(default_factory=dict)
     deviations: tuple[str, ...] = ()
     finished: str = ""
+    made_by: str = ""
 
     @property
     def key(self) -> tuple[str, Need]:
@@ -75,7 +81,8 @@ def measure_all(results: Results, metrics: Sequence[str], known: Book | None = N
         fresh = old is None or (old.run, old.resamples) != (found.run.identity, results.resamples)
         wanted = [name for name in metrics if fresh or (old and name not in old.metrics)]
         new = _measure(results, found, wanted) if wanted else None
-        measures[key] = _joined(None if fresh else old, new)
+        joined = _joined(None if fresh else old, new)
+        measures[key] = replace(joined, made_by=_made_by(found.run))
     dims = {found.subject.name: found.subject for found in results.found.values()}
     subjects = tuple(dims.get(subject.name, subject) for subject in results.subjects)
     return Book(subjects, measures, dict(results.missing), results.seeds)
@@ -108,6 +115,14 @@ def _measure(results: Results, found: Found, metrics: Sequence[str]) -> Measure:
         found.deviations,
         found.run.finished,
     )
+
+
+def _made_by(run: Run) -> str:
+    """Say which command and which versions made a run; of folders outside, only the names."""
+    program, *words = run.command or ("",)
+    named = [re.sub(r"^(.*=)?[/~](.*/)?", r"\1", word) for word in words]
+    versions = (f"{name} {run.versions[name]}" for name in SOFTWARE if name in run.versions)
+    return f"{shlex.join([Path(program).name, *named])} ({', '.join(versions)})"
 
 
 def _answers(outcomes: Outcomes, metric: str) -> bool:
@@ -146,7 +161,7 @@ def _record(measure: Measure) -> dict[str, Any]:
         name: {k: _rounded(v) for k, v in getattr(measure, name).items()}
         for name in ("metrics", "against")
     }
-    about = {k: getattr(measure, k) for k in ("seed", "images", "run", "resamples", "finished")}
+    about = {name: getattr(measure, name) for name in ABOUT}
     return {
         "subject": asdict(measure.subject),
         "need": need,

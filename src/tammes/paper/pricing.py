@@ -11,7 +11,7 @@ from tammes.paper.measuring import Book
 from tammes.paper.published import PublishedCell, published
 from tammes.paper.registry import Table
 from tammes.paper.results import Missing, Need, Subject
-from tammes.paper.sheets import Cell, Line, Panel, Row, Sheet, scaled
+from tammes.paper.sheets import Cell, Line, Panel, Row, Sheet, beside, scaled
 from tammes.statistics import Interval
 
 Costs = Mapping[str, Sequence[Cost] | Missing]  # by the name of the model
@@ -52,10 +52,14 @@ def _lines(table: Table, book: Book, costs: Costs, method: str) -> Iterator[Line
         if found is None or isinstance(found, Missing):
             why = Cell(why=found or Missing("to be timed"))
             yield Line("measured", subject.name, (why, why, ece))
-            continue
-        for cost in found:
-            if (cost.method, cost.what) in ((method, PLAIN), (method, ENGINE)):
-                yield Line("measured", f"{subject.name}, {cost.what}", (*_cells(cost), ece))
+        else:
+            for cost in found:
+                if (cost.method, cost.what) in ((method, PLAIN), (method, ENGINE)):
+                    yield Line("measured", f"{subject.name}, {cost.what}", (*_cells(cost), ece))
+        if subject.backbone and ece.interval:
+            off, mark = beside(ece.interval, printed["ECE"].value)
+            cells = (Cell(), Cell(), Cell(interval=off, mark=mark))
+            yield Line("difference", f"{subject.name} − paper", cells)
 
 
 def _cells(cost: Cost) -> tuple[Cell, Cell]:
