@@ -19,7 +19,7 @@ class UnknownName(TammesError):
         names = list(known)
         near = get_close_matches(name, names, n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        shown = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
+        shown = ", ".join(names[:30]) + (", …" if len(names) > 30 else "")
         return cls(f"no {kind} {name!r}.{hint} Known: {shown}")
 
 

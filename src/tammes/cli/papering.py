@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Argument, Option, echo
 
 from tammes.cli import options
 from tammes.cli.console import say
 
 if TYPE_CHECKING:
-    pass
+    from tammes.paper.albums import Album
+    from tammes.paper.results import Missing
 
+TABLES = (
+    "Tables: finegrained, natural, group, weighted, coop, sce, cool, example, catpt, random, "
+    "prompts, computational, datasets, dimensions, medical."
+)
+FIGURES = (
+    "Figures: radar, bars, reliability, confidence, cosine, tsne, gradient, pareto, prompt-scatter."
+)
 Names = Annotated[
     list[str] | None,
-    Argument(metavar="NAME", help="Tables, or all."),
+    Argument(metavar="NAME", help=f"{TABLES} {FIGURES} Or tables, figures, all."),
 ]
 Root = Annotated[
     Path, Option("--data-root", help="Folder that holds the datasets, or packs of them.")
@@ -96,16 +105,18 @@ def paper(
     batch: options.Batch = None,
     workers: options.Workers = None,
 ) -> None:
-    """Show the paper's tables, published beside measured.
+    """Show the paper's tables, published beside measured, and draw its figures.
 
-    What is missing is run first, on the data and the weights that are here; for the rest the table
-    says what it needs. An interrupted command goes on where it stopped.
+    What is missing is run first, on the data and the weights that are here; for the rest it is said
+    what it needs. An interrupted command goes on where it stopped. Figures go to OUT/figures as
+    SVG, PDF and PNG, each with its numbers as JSON; pareto tries λ on one dataset, Caltech101 or
+    the first that is here, and tsne and gradient need no images.
     """
     from rich.console import Console
 
     from tammes.errors import TammesError
     from tammes.method import select_methods
-    from tammes.paper.command import choose_tables, run_tables
+    from tammes.paper.command import choose_figures, choose_tables, run_figures, run_tables
     from tammes.paper.ledger import kept_beside, write_ledger
     from tammes.paper.models import choose_models
     from tammes.paper.planning import Settings
@@ -114,10 +125,10 @@ def paper(
     from tammes.progress import Bar
 
     if not names and ledger is None:
-        raise TammesError("name tables, or all; --ledger FILE.md needs no name")
+        raise TammesError("name tables or figures, or all; --ledger FILE.md needs no name")
     if ledger:
         kept_beside(ledger)  # refuses names that would fail in the end
-    tables = choose_tables(names or [])
+    tables, figures = choose_tables(names or []), choose_figures(names or [])
     settings = Settings(
         root=data_root, out=out, limit=limit, seeds=_seeds(seeds), views=views, augmix=augmix,
         methods=tuple(select_methods(methods)), coop=coop, cocoop=cocoop, download=download,
@@ -127,11 +138,23 @@ def paper(
         runner = Runner(choose_models(model or []), settings, say, bar)
         for sheet in run_tables(tables, runner, settings):
             Console().print(Terminal(sheet))
+        _show(run_figures(figures, runner, settings))
     if names:
-        say(f"wrote {', '.join(t.name for t in tables)} to {out}")
+        say(f"wrote {', '.join([t.name for t in tables] + [f.name for f in figures])} to {out}")
     if ledger:
         write_ledger(ledger, out)
         say(f"wrote {ledger}")
+
+
+def _show(albums: Iterable[Album]) -> None:
+    """Say what was drawn and, once in the end, how to get what was not."""
+    missing: dict[Missing, None] = {}
+    for album in albums:
+        for line in album.lines():
+            echo(line)
+        missing |= dict.fromkeys(album.missing)
+    for lack in missing:
+        say(f"{lack.needs}: {lack.detail}".removesuffix(": "))
 
 
 def _seeds(text: str) -> tuple[int, ...]:

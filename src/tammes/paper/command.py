@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
 from tammes.errors import UnknownName
+from tammes.paper.albums import Album, make_album
 from tammes.paper.building import build_datasets
 from tammes.paper.costing import COSTS, Cost, measure_costs, read_costs, write_costs
 from tammes.paper.counting import build_dimensions, build_elsewhere, build_sizes
+from tammes.paper.figures import FIGURES, Figure
+from tammes.paper.gathering import Source
 from tammes.paper.measuring import Book, measure_all, read_book, write_book
 from tammes.paper.models import load_model
 from tammes.paper.planning import Settings
 from tammes.paper.pricing import Costs, build_cost
 from tammes.paper.prompting import build_prompts
 from tammes.paper.registry import TABLES, Table
-from tammes.paper.results import Missing, Results
+from tammes.paper.results import Missing, Need, Results
 from tammes.paper.running import Runner, Session
 from tammes.paper.sheets import Sheet
 from tammes.paper.writing import WRITERS
@@ -25,15 +29,26 @@ from tammes.storage import write_atomically
 
 MEASURES = "measures.json"
 BASIC = ("accuracy", "ece", "angle")
+Entry = TypeVar("Entry")
 
 
 def choose_tables(names: Iterable[str]) -> list[Table]:
-    """Look tables up; "all" is every one of them."""
-    wanted = list(dict.fromkeys(names))
-    unknown = [name for name in wanted if name not in (*TABLES, "all")]
-    if unknown:
-        raise UnknownName.of("table", unknown[0], ["all", *TABLES])
-    return [t for t in TABLES.values() if "all" in wanted or t.name in wanted]
+    """Look tables up among names; "tables" and "all" are every one of them."""
+    return _choose(TABLES, "tables", list(names))
+
+
+def choose_figures(names: Iterable[str]) -> list[Figure]:
+    """Look figures up among names; "figures" and "all" are every one of them."""
+    return _choose(FIGURES, "figures", list(names))
+
+
+def _choose(catalog: Mapping[str, Entry], every: str, names: list[str]) -> list[Entry]:
+    known = ("all", "tables", "figures", *FIGURES, *TABLES)
+    for name in names:
+        if name not in known:
+            raise UnknownName.of("table or figure", name, known)
+    whole = {"all", every} & set(names)
+    return [entry for name, entry in catalog.items() if whole or name in names]
 
 
 def run_tables(tables: Iterable[Table], runner: Runner, settings: Settings) -> Iterator[Sheet]:
@@ -42,6 +57,18 @@ def run_tables(tables: Iterable[Table], runner: Runner, settings: Settings) -> I
         sheet = build(table, runner, settings)
         write_sheet(sheet, settings.out)
         yield sheet
+
+
+def run_figures(figures: Iterable[Figure], runner: Runner, settings: Settings) -> Iterator[Album]:
+    """Run what each figure lacks, and give its pictures; figures of equal needs share a pass."""
+    known: dict[tuple[Need, ...], Source] = {}
+    for figure in figures:
+        needs = figure.needs(settings.methods, runner.datasets.find)
+        if needs not in known:
+            results = runner.run(needs)
+            book = keep(results, (), settings.out)
+            known[needs] = Source(needs, results, book, runner.sessions)
+        yield make_album(figure, known[needs], settings.out / "figures")
 
 
 def build(table: Table, runner: Runner, settings: Settings) -> Sheet:

@@ -15,7 +15,7 @@ from tammes.plots.classes import (
 )
 from tammes.plots.comparisons import grouped_bars, radar
 from tammes.plots.prompts import class_scatter, prompt_scatter
-from tammes.plots.sheets import sheet, sheets, svg, write
+from tammes.plots.sheets import headline, share_legend, sheet, sheets, svg, write
 from tammes.plots.speed import speed_curves
 from tammes.plots.styles import DARK, LIGHT, STYLES, Palette, Style, categories, style
 from tammes.plots.terms import gradient_curves
@@ -43,6 +43,7 @@ __all__ = [
     "crowding_order",
     "gradient_curves",
     "grouped_bars",
+    "headline",
     "lambda_curve",
     "pareto",
     "pareto_front",
@@ -51,6 +52,7 @@ __all__ = [
     "radar",
     "reliability_diagram",
     "risk_coverage_curve",
+    "share_legend",
     "sheet",
     "sheets",
     "similarity_histogram",

@@ -25,14 +25,41 @@ def sheet(
 
 
 def sheets(
-    count: int, width: float = 5.0, height: float = 3.6, **options: Any
+    count: int, width: float = 5.0, height: float = 3.6, columns: int | None = None, **options: Any
 ) -> tuple[Figure, list[Axes]]:
-    """Open a transparent figure with some Axes in a row; `options` are those of `subplots`."""
+    """Open a transparent figure with some Axes in rows of `columns`, by default in one row.
+
+    `options` are those of `subplots`.
+    """
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="none")
-    row = list(figure.subplots(1, count, squeeze=False, **options)[0])
-    for ax in row:
+    wide = min(count, columns or count)
+    every = figure.subplots(-(-count // wide), wide, squeeze=False, **options).ravel()
+    for ax in every:
         ax.set_facecolor("none")
-    return figure, row
+    for ax in every[count:]:
+        ax.remove()
+    return figure, list(every[:count])
+
+
+def share_legend(figure: Figure, palette: Palette = LIGHT) -> None:
+    """Put one legend below all Axes in place of their own: each name stands there once."""
+    named: dict[str, Any] = {}
+    for ax in figure.axes:
+        handles, labels = ax.get_legend_handles_labels()
+        named |= dict(zip(labels, handles, strict=True))
+        if own := ax.get_legend():
+            own.remove()
+    if named:
+        inches = 0.45 + 0.065 * max(map(len, named))  # of the longest name with its mark
+        columns = max(1, min(len(named), int(figure.get_figwidth() / inches)))
+        look: dict[str, Any] = {"frameon": False, "fontsize": FONT - 1, "labelcolor": palette.ink}
+        place: dict[str, Any] = {"loc": "outside lower center", "ncols": columns}
+        figure.legend(named.values(), named.keys(), **place, **look)
+
+
+def headline(figure: Figure, text: str, palette: Palette = LIGHT) -> None:
+    """Write a title over all Axes."""
+    figure.suptitle(text, x=0.01, ha="left", color=palette.ink, fontsize=FONT + 1)
 
 
 def write(figure: Figure, path: str | Path) -> None:

@@ -88,6 +88,7 @@ def lambda_curve(
     ax.xaxis.set_major_locator(FixedLocator(tried))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda weight, _: f"{weight:g}"))
+    ax.tick_params(axis="x", labelrotation=90 if len(tried) > 8 else 0)
     format_metric(ax.yaxis, metric)
     legend(ax, palette)
 
