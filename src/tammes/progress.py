@@ -8,10 +8,31 @@ from types import TracebackType
 from typing import TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 LONG = 2.0  # seconds after which a bar is worth looking at
 Step = TypeVar("Step")
+
+
+WINDOW = 600.0  # seconds that the speed is a mean over: large models need many for an image
+
+
+class Rate(ProgressColumn):
+    """Images per second, in this stage, since the first were done here."""
+
+    def render(self, task: Task) -> Text:
+        """Write the speed, as soon as there is one."""
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:,.{0 if speed >= 10 else 2}f} images/s")
 
 
 class Bar:
@@ -26,8 +47,9 @@ class Bar:
         # Output is never redirected: what a program prints for a machine must stay on stdout.
         self._bar = Progress(
             TextColumn("{task.description}"),
-            *(BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()),
+            *(BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn()),
             console=console,
+            speed_estimate_period=WINDOW,
             transient=not show,
             redirect_stdout=False,
             redirect_stderr=False,
@@ -48,7 +70,10 @@ class Bar:
         self._bar.stop()
 
     def __call__(self, done: int, total: int, stage: str) -> None:
-        """Take note; a new stage replaces the one before."""
+        """Take note; a new stage replaces the one before.
+
+        What the first call counts is not part of the speed: an earlier run may have done it.
+        """
         if stage != self._stage:
             for old in self._bar.task_ids:
                 self._bar.remove_task(old)
