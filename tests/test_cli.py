@@ -348,6 +348,29 @@ def test_reports_that_are_refused(runs: Path, tmp_path: Path) -> None:
     assert "no format 'xlsx'" in tammes("report", runs, "--format", "xlsx", code=2).stderr
 
 
+# --- batch ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch", [3, "auto"])
+def test_the_batch_is_a_number_or_found(
+    photos: Path, model: tuple[str, ...], batch: object
+) -> None:
+    words = ("classify", photos / "cat", "--classes", "cat,dog", *model, "--json")
+    plain, other = tammes(*words), tammes(*words, "--batch", batch)
+    told = "views per pass of the image encoder" in " ".join(other.stderr.split())
+    assert told == (batch == "auto")
+    pairs = zip(json.loads(plain.stdout), json.loads(other.stdout), strict=True)
+    for one, again in pairs:
+        assert one["confidence"] == pytest.approx(again["confidence"], abs=1e-5)
+
+
+@pytest.mark.parametrize("batch", ["0", "-4", "2.5", "fast", ""])
+def test_other_batches_are_refused(photos: Path, batch: str) -> None:
+    words = ("classify", photos, "--classes", "cat,dog", "--batch", batch)
+    said = " ".join(tammes(*words, code=2).stderr.replace("│", " ").split())
+    assert f"'{batch}' is neither a number of views above 0 nor auto" in said
+
+
 # --- list and lint ------------------------------------------------------------------------------
 
 

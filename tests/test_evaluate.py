@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from PIL import Image
 
 from tammes import METHODS, Backbone, Method, Prompt, tune
 from tammes.datasets import Dataset, load_dataset
+from tammes.encoder import Batch
 from tammes.errors import DataError, PromptError, StoreError, TammesError, UnknownName
 from tammes.evaluate import evaluate
 from tammes.features import FeatureStore
@@ -196,11 +198,12 @@ def test_rows_do_not_depend_on_the_company(
         assert run.rows() == found[run.method].rows()
 
 
-@pytest.mark.parametrize("batch", [1, 7, 1000])
+@pytest.mark.parametrize("batch", [1, 7, 1000, "auto"])
 def test_the_batch_moves_nothing_beyond_rounding(
-    done: list[Run], dataset: Dataset, prompt: Prompt, tiny: Backbone, tmp_path: Path, batch: int
+    done: list[Run], dataset: Dataset, prompt: Prompt, tiny: Backbone, tmp_path: Path, batch: Batch
 ):
     for run, other in zip(run_all(dataset, tiny, prompt, tmp_path, batch=batch), done, strict=True):
+        assert run.identity == other.identity
         assert run.rows()["id"] == other.rows()["id"]
         np.testing.assert_allclose(run.outcomes().probs, other.outcomes().probs, atol=5e-3)
 
@@ -293,14 +296,43 @@ def test_a_folder_that_cannot_be_written_is_named(
         run_all(dataset, tiny, prompt, tmp_path / "out")
 
 
-def test_progress_tells_both_stages(
+def test_progress_counts_images_while_they_are_encoded_or_only_answered(
     dataset: Dataset, tiny: Backbone, prompt: Prompt, tmp_path: Path
 ):
     told: list[tuple[int, int, str]] = []
-    run_all(dataset, tiny, prompt, tmp_path, progress=lambda *step: told.append(step))
-    assert [stage for _, _, stage in told] == sorted(stage for _, _, stage in told)
-    assert {(10, 10, "encode"), (10, 10, "predict")} <= set(told)
-    assert [done for done, _, stage in told if stage == "predict"] == [4, 8, 10]
+    options: dict[str, Any] = {"progress": lambda *step: told.append(step)}
+    run_all(dataset, tiny, prompt, tmp_path, batch=10, **options)
+    assert told == [(done, 10, "evaluate") for done in range(1, 11)]
+    told.clear()
+    run_all(dataset, tiny, prompt, tmp_path, {"c-tpt": METHODS["c-tpt"]}, **options)
+    assert told == [(done, 10, "evaluate") for done in (4, 8, 10)]
+
+
+def test_a_block_is_answered_before_the_next_is_encoded(
+    dataset: Dataset, tiny: Backbone, prompt: Prompt, tmp_path: Path
+):
+    rows: list[int] = []
+
+    def look(*_: object) -> None:
+        rows.append(len([p for p in tmp_path.rglob("*.parquet") if "features" not in p.parts]))
+
+    run_all(dataset, tiny, prompt, tmp_path, {"tpt": METHODS["tpt"]}, batch=40, progress=look)
+    assert rows == [0, 1, 2]
+
+
+def test_what_fails_while_answering_leaves_its_block_encoded_and_ends_the_threads(
+    done: list[Run], dataset: Dataset, tiny: Backbone, prompt: Prompt, tmp_path: Path, monkeypatch
+):
+    threads = threading.active_count()
+    with monkeypatch.context() as patched:
+        patched.setattr("tammes.evaluate.rows_of", lambda *_: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            run_all(dataset, tiny, prompt, tmp_path)
+    assert threading.active_count() == threads
+    store = FeatureStore(tmp_path / "features", dataset, tiny, VIEWS, block=4)
+    assert store.missing() == [1, 2]
+    runs = run_all(dataset, tiny, prompt, tmp_path)
+    assert [run.rows() for run in runs] == [run.rows() for run in done]
 
 
 # Killed at any instant

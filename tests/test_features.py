@@ -11,17 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 from torch.nn.functional import normalize
 
 import tammes.storage
 from tammes import Backbone
 from tammes.datasets import Dataset, load_dataset
-from tammes.errors import StoreError
+from tammes.errors import StoreError, UnknownName
 from tammes.features import FeatureStore, encode_missing
 from tammes.images import open_image
 from tammes.storage import PARTIAL, digest, slug, sweep_partial, write_atomically
-from tammes.views import ViewSettings, views_of
+from tammes.views import ViewSettings, device_renders, views_of
+from tammes.views.ahead import ahead
 
 SETTINGS = ViewSettings(count=4, augmix=True, seed=3)
 
@@ -163,6 +166,65 @@ def test_features_that_overflow_are_a_reason(
     store = filled(tmp_path, dataset, tiny)
     assert len(store.read(0).items) == 0
     assert "not finite" in store.read(0).skipped["a/0.jpg"]
+
+
+def test_a_device_renders_the_same_views_to_a_store_of_its_own(
+    tmp_path: Path, dataset: Dataset, tiny: Backbone, monkeypatch: pytest.MonkeyPatch
+):
+    by_pillow = filled(tmp_path, dataset, tiny)
+    monkeypatch.setenv("TAMMES_VIEWS", "device")
+    by_device = filled(tmp_path, dataset, tiny, workers=3)
+    assert by_device.identity == {**by_pillow.identity, "rendered": "device"}
+    assert by_device.folder != by_pillow.folder
+    for i in range(len(by_pillow)):
+        one, other = by_pillow.read(i), by_device.read(i)
+        assert one.skipped == other.skipped
+        torch.testing.assert_close(one.features, other.features, atol=2e-3, rtol=0)
+    monkeypatch.setenv("TAMMES_VIEWS", "gpu")
+    with pytest.raises(UnknownName, match="renderer in TAMMES_VIEWS 'gpu'"):
+        filled(tmp_path, dataset, tiny)
+
+
+def test_pillow_renders_what_a_device_has_no_room_for(
+    tmp_path: Path,
+    dataset: Dataset,
+    tiny: Backbone,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    def full(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    expected = filled(tmp_path, dataset, tiny)
+    monkeypatch.setenv("TAMMES_VIEWS", "device")
+    monkeypatch.setattr("tammes.views.ahead.render_batch", full)
+    found = filled(tmp_path, dataset, tiny)
+    assert "no room to render 11 pictures on cpu: Pillow renders them" in caplog.text
+    for i in range(len(found)):
+        torch.testing.assert_close(found.read(i).features, expected.read(i).features)
+
+
+def test_only_cuda_renders_by_itself(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("TAMMES_VIEWS", raising=False)
+    kinds = ("cpu", "mps", "cuda", "xpu")
+    assert [device_renders(torch.device(kind)) for kind in kinds] == [False, False, True, False]
+    monkeypatch.setenv("TAMMES_VIEWS", "pillow")
+    assert not device_renders(torch.device("cuda"))
+
+
+@given(count=st.integers(0, 12), workers=st.integers(1, 4), waiting=st.integers(0, 5))
+def test_work_ahead_keeps_the_order_and_the_bound(count: int, workers: int, waiting: int):
+    begun: list[int] = []
+
+    def work(one: int) -> int:
+        begun.append(one)
+        return one
+
+    taken = []
+    for one in ahead(work, range(count), workers, waiting):
+        taken.append(one)
+        assert len(begun) <= len(taken) + waiting
+    assert taken == list(range(count))
 
 
 def leftovers(folder: Path) -> list[str]:

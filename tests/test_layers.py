@@ -16,6 +16,7 @@ LAYERS = [  # from the ground up
     ["prompts"],
     ["views", "tuner"],
     ["engine"],
+    ["encoder"],
     ["features", "records"],
     ["evaluate", "training"],
     ["sweep"],

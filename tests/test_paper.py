@@ -119,8 +119,7 @@ def test_runs_are_computed_once(
 ):
     """Tables share runs, and a second command computes nothing."""
     runs = len(load_runs(settings.out))
-    monkeypatch.setattr("tammes.evaluate.encode_missing", None)
-    monkeypatch.setattr("tammes.evaluate.predict_missing", None)
+    monkeypatch.setattr("tammes.evaluate.compute_missing", None)
     for name in ("finegrained", "catpt", "sce"):
         sheet_of(name, models, settings)
     assert len(load_runs(settings.out)) == runs == 2 * 2 * len(METHODS)

@@ -102,11 +102,11 @@ def done(
 
 
 def accuracy(model: Backbone, prompt: Prompt, dataset: Dataset, method: str) -> float:
-    from tammes.features import encode_views, render_ahead
-    from tammes.views import ViewSettings
+    from tammes.encoder import ImageEncoder
+    from tammes.views import ViewSettings, render_ahead
 
-    rendered = list(render_ahead(dataset.items, ViewSettings(8), model.preprocessing, 2))
-    features = torch.stack(encode_views(model, rendered, 64))
+    rendered = list(render_ahead(dataset.items, ViewSettings(8), model, 2))
+    features = torch.stack(ImageEncoder(model, 64)(rendered))
     (answer,) = Engine(model, prompt).predict(features, [METHODS[method]])
     return float((answer.logits.argmax(dim=-1) == torch.tensor(dataset.labels)).float().mean())
 

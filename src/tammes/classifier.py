@@ -22,14 +22,14 @@ from torch import Tensor
 
 from tammes.backbones import Backbone, load_backbone
 from tammes.datasets import TEMPLATES
+from tammes.encoder import Batch, ImageEncoder
 from tammes.engine import Engine
 from tammes.errors import DataError, ImageError, PromptError, TammesError, UnknownName
-from tammes.features import BATCH, encode_views, render_ahead
 from tammes.images import Source, content_id
 from tammes.method import Method, select_methods
 from tammes.progress import track
 from tammes.prompts import DEFAULT_TEMPLATE, Prompt, clean_classnames
-from tammes.views import ViewSettings
+from tammes.views import ViewSettings, render_ahead
 
 TOGETHER = 32  # images that share one pass of the engine
 
@@ -56,7 +56,8 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
     takes. `temperature` divides the logits on top of the method's own. `device` and `precision` are
     for models given by name.
 
-    `batch_size` counts views per pass of the image encoder, `workers` the threads that decode.
+    `batch_size` counts views per pass of the image encoder, or is "auto" for the fastest; `workers`
+    counts the threads that decode.
     `on_error="nan"` answers an unreadable image with NaN instead of raising. `progress` is shown
     on a terminal when work takes long; True and False insist.
 
@@ -76,7 +77,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         temperature: float = 1.0,
         device: str | torch.device | None = None,
         precision: str | None = None,
-        batch_size: int | None = None,
+        batch_size: Batch = None,
         workers: int | None = None,
         on_error: Literal["raise", "nan"] = "raise",
         progress: bool | None = None,
@@ -115,6 +116,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         self.backbone_, self.prompt_, self.method_ = backbone, prompt, method
         self.views_ = views if method.looks_at_views else replace(views, count=1)
         self.classes_ = np.array(names)
+        self._encoder = ImageEncoder(backbone, self.batch_size)
         self._engine, self._expected = Engine(backbone, prompt), 1
         return self
 
@@ -173,14 +175,10 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
 
     def _encode(self, sources: Sequence[Source]) -> Generator[Tensor | str]:
         """Give the unit features of each image's views, or the reason why there are none."""
-        backbone, views = self.backbone_, self.views_
-        batch = self.batch_size or BATCH.get(backbone.device.type, BATCH["cpu"])
-        pictures = map(Picture, sources)
-        with closing(
-            render_ahead(pictures, views, backbone.preprocessing, self.workers)  # type: ignore[arg-type]
-        ) as rendered:
-            while group := list(islice(rendered, max(1, batch // views.count))):
-                yield from encode_views(backbone, group, batch)
+        encode, views, pictures = self._encoder, self.views_, map(Picture, sources)
+        with closing(render_ahead(pictures, views, self.backbone_, self.workers)) as rendered:
+            while group := list(islice(rendered, max(1, encode.batch // views.count))):
+                yield from encode(group)
 
     def _answer(self, engine: Engine, rows: Sequence[Tensor | str]) -> Iterator[Answer]:
         found = [row for row in rows if isinstance(row, Tensor)]

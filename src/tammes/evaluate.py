@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
 
 from tammes.backbones import Backbone
 from tammes.datasets import Dataset
+from tammes.encoder import Batch
 from tammes.engine import Engine
 from tammes.errors import DataError, TammesError
-from tammes.features import BLOCK, Block, FeatureStore, Progress, encode_missing
+from tammes.features import BLOCK, Block, FeatureStore, Progress, encode_blocks
 from tammes.method import Method
 from tammes.prompts import Prompt, clean_classnames
 from tammes.records import Run, describe, rows_of
@@ -26,7 +28,7 @@ def evaluate(
     out: str | Path,
     *,
     views: ViewSettings | None = None,
-    batch: int | None = None,
+    batch: Batch = None,
     workers: int | None = None,
     progress: Progress | None = None,
     keep_log_probs: bool = True,
@@ -36,7 +38,8 @@ def evaluate(
 
     Images are encoded once, block by block, for all methods of this and of later calls. Where no
     method looks at random views, only the clean ones are encoded. A crash costs the `block` of
-    images at hand, at most.
+    images at hand, at most. `batch` counts the views per pass of the image encoder; "auto" finds
+    the fastest.
     """
     check_fit(dataset, prompt, methods)
     looks = any(method.looks_at_views for method in methods.values())
@@ -46,8 +49,10 @@ def evaluate(
     runs = [run.begin() for run in runs]
     unfinished = {run.method for run in runs if run.status == "running" or run.missing()}
     if unfinished:
-        encode_missing(store, backbone, workers=workers, batch=batch, progress=progress)
-        predict_missing(store, backbone, prompt, methods, runs, progress)
+        compute_missing(
+            store, backbone, prompt, methods, runs,
+            workers=workers, batch=batch, progress=progress,
+        )  # fmt: skip
         skipped = store.skipped()
         runs = [run.finish(skipped) if run.method in unfinished else run for run in runs]
     return [_with_answers(run) for run in runs]
@@ -105,27 +110,34 @@ def plan(
     ).within(out)
 
 
-def predict_missing(
+def compute_missing(
     store: FeatureStore,
     backbone: Backbone,
     prompt: Prompt,
     methods: Mapping[str, Method],
     runs: Sequence[Run],
+    *,
+    workers: int | None = None,
+    batch: Batch = None,
     progress: Progress | None = None,
 ) -> None:
-    """Compute the rows that runs lack: methods that lack the same block share one pass over it."""
+    """Encode the blocks that lack features, and answer for each block that lacks rows.
+
+    A block is answered as soon as it is encoded, in one pass for all methods that lack it, while
+    threads render the next pictures. The engine comes first: how it takes gradients depends on the
+    free memory, which must not depend on what is left to encode.
+    """
     lacking = {run.method: set(run.missing()) for run in runs}
-    blocks = sorted(set().union(*lacking.values()))
-    total = len(store.dataset)
-    done = total - sum(len(store.items(index)) for index in blocks)
-    engine = _engine(backbone, prompt, methods, total) if blocks else None
-    for index in blocks:
-        assert engine is not None
-        waiting = [run for run in runs if index in lacking[run.method]]
-        _predict_block(engine, store.read(index), waiting, methods, index)
-        done += len(store.items(index))
-        if progress is not None:
-            progress(done, total, "predict")
+    due = set().union(*lacking.values())
+    engine = _engine(backbone, prompt, methods, len(store.dataset)) if due else None
+    ready = encode_blocks(
+        store, backbone, due, workers=workers, batch=batch, progress=progress, stage="evaluate"
+    )
+    with closing(ready):
+        for index in ready:
+            waiting = [run for run in runs if index in lacking[run.method]]
+            if engine is not None and waiting:
+                _predict_block(engine, store.read(index), waiting, methods, index)
 
 
 def _engine(

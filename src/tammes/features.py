@@ -7,10 +7,7 @@ features depend on (weights, images, views) names the folder and is written into
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -22,19 +19,15 @@ import pyarrow as pa
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from tammes.backbones import Backbone
 from tammes.datasets import Dataset, Item
-from tammes.errors import ImageError
-from tammes.images import open_image
-from tammes.preprocessing import Preprocessing
+from tammes.encoder import Batch, ImageEncoder
 from tammes.storage import digest, is_parquet_of, read_parquet, slug, sweep_partial, write_parquet
-from tammes.views import ViewSettings, views_of
+from tammes.views import ViewSettings, device_renders, render_ahead
 
 FORMAT = 1  # raise it when the same settings give other features
 BLOCK = 64  # images per shard: what a crash can cost
-BATCH = {"cpu": 64, "cuda": 512}  # views per pass of the image encoder
 
 
 class Progress(Protocol):
@@ -74,6 +67,8 @@ class FeatureStore:
             "views": asdict(self.settings),
             "block": block,
         }
+        if device_renders(backbone.device):
+            self.identity = {**self.identity, "rendered": "device"}  # a level off Pillow, at times
         name = "--".join((slug(dataset.name), slug(backbone.name), digest(self.identity)))
         self.folder = Path(root) / name
         sweep_partial(self.folder)
@@ -148,74 +143,46 @@ def encode_missing(
     backbone: Backbone,
     *,
     workers: int | None = None,
-    batch: int | None = None,
+    batch: Batch = None,
     progress: Progress | None = None,
 ) -> None:
-    """Decode, render and encode every block that the store lacks.
-
-    Threads decode and render, `workers` at a time and a few pictures ahead, while the model runs on
-    at most `batch` views: memory does not grow with the dataset.
-    """
-    missing, total = store.missing(), len(store.dataset)
-    done = total - sum(len(store.items(index)) for index in missing)
-    batch = batch or BATCH.get(backbone.device.type, BATCH["cpu"])
-    group = max(1, batch // store.settings.count)
-    items = (item for index in missing for item in store.items(index))
-    with closing(render_ahead(items, store.settings, backbone.preprocessing, workers)) as rendered:
-        for index in missing:
-            rows: list[Tensor | str] = []
-            while left := len(store.items(index)) - len(rows):
-                rows += encode_views(backbone, list(islice(rendered, min(group, left))), batch)
-                if progress is not None:
-                    progress(done + len(rows), total, "encode")
-            store.write(index, rows)
-            done += len(rows)
+    """Decode, render and encode every block that the store lacks."""
+    for _ in encode_blocks(store, backbone, workers=workers, batch=batch, progress=progress):
+        pass
 
 
-def render_ahead(
-    items: Iterable[Item],
-    settings: ViewSettings,
-    preprocessing: Preprocessing,
+def encode_blocks(
+    store: FeatureStore,
+    backbone: Backbone,
+    also: Collection[int] = (),
+    *,
     workers: int | None = None,
-) -> Generator[Float[Tensor, "v 3 s s"] | str, None, None]:
-    """Yield the views of each image, or the reason why there are none, in order.
+    batch: Batch = None,
+    progress: Progress | None = None,
+    stage: str = "encode",
+) -> Generator[int]:
+    """Encode the blocks that the store lacks; yield each, and those named `also`, once it is there.
 
-    Threads serve: Pillow and torch leave the interpreter while they work, and a picture's views
-    (38 MB at 64 × 224²) need no copy into another process.
+    Threads render, a few pictures ahead, while the model runs on at most `batch` views, and while
+    whoever takes the blocks works on them: memory does not grow with the dataset.
     """
-    workers = workers or min(8, os.cpu_count() or 1)
-    pool, waiting = ThreadPoolExecutor(workers), deque[Future[Tensor | str]]()
-    try:
-        for item in items:
-            waiting.append(pool.submit(_render, item, settings, preprocessing))
-            if len(waiting) > 2 * workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _render(item: Item, settings: ViewSettings, preprocessing: Preprocessing) -> Tensor | str:
-    try:
-        return views_of(open_image(item.open()), item.id, settings, preprocessing)
-    except ImageError as problem:
-        return str(problem)
-
-
-def encode_views(
-    backbone: Backbone, rendered: Sequence[Float[Tensor, "v 3 s s"] | str], batch: int
-) -> list[Float[Tensor, "v d"] | str]:
-    """Encode the views of some images to unit rows; reasons pass through."""
-    found = [views for views in rendered if isinstance(views, Tensor)]
-    if not found:
-        return list(rendered)
-    chunks = torch.cat(found).split(batch)
-    features = torch.cat([normalize(backbone.encode_image(c).float(), dim=-1) for c in chunks])
-    rows = iter(features.cpu().split([len(views) for views in found]))
-    return [_finite(next(rows)) if isinstance(r, Tensor) else r for r in rendered]
-
-
-def _finite(row: Float[Tensor, "v d"]) -> Float[Tensor, "v d"] | str:
-    """Refuse features that overflowed: they would turn every class into NaN."""
-    return row if bool(row.isfinite().all()) else "the model's features are not finite numbers"
+    missing, total = set(store.missing()), len(store.dataset)
+    due = sorted(missing | set(also))
+    done = total - sum(len(store.items(index)) for index in due)
+    report = progress or (lambda *_: None)
+    items = (item for index in due if index in missing for item in store.items(index))
+    encode = ImageEncoder(backbone, batch) if missing else None
+    with closing(render_ahead(items, store.settings, backbone, workers)) as rendered:
+        for index in due:
+            size = len(store.items(index))
+            if encode is not None and index in missing:
+                rows: list[Tensor | str] = []
+                while left := size - len(rows):
+                    group = max(1, encode.batch // store.settings.count)
+                    rows += encode(list(islice(rendered, min(group, left))))
+                    report(done + len(rows), total, stage)
+                store.write(index, rows)
+            yield index
+            done += size
+            if index not in missing:
+                report(done, total, stage)

@@ -20,12 +20,12 @@ from tammes.benchmark.measuring import median_ms, peak_gb, reset_peak, seconds
 from tammes.benchmark.plain import answer_as_released, answer_plainly, answer_stored
 from tammes.benchmark.plan import Plan
 from tammes.benchmark.workload import classnames, drawn_features
+from tammes.encoder import ImageEncoder
 from tammes.engine import Engine
-from tammes.features import encode_views, render_ahead
 from tammes.method import METHODS
 from tammes.prompts import Prompt
 from tammes.tuner import tune
-from tammes.views import ViewSettings
+from tammes.views import ViewSettings, render_ahead
 
 Row = dict[str, Any]
 FIVE = ("zero-shot", "tpt", "c-tpt", "o-tpt", "a-tpt")
@@ -153,13 +153,13 @@ class Case:
         device, backbone = self.models.device, self.models.fast
         settings = ViewSettings(self.plan.views)
         pictures = [Photo(path) for path in paths]
+        encode = ImageEncoder(backbone, self.plan.together * self.plan.views)
         engine = self.engine  # prepared once, which the stored features count
 
         def answer() -> None:
-            rendered = render_ahead(pictures, settings, backbone.preprocessing)  # type: ignore[arg-type]
+            rendered = render_ahead(pictures, settings, backbone)
             while group := list(islice(rendered, self.plan.together)):
-                rows = encode_views(backbone, group, self.plan.together * self.plan.views)
-                found = torch.stack([row for row in rows if isinstance(row, Tensor)])
+                found = torch.stack([row for row in encode(group) if isinstance(row, Tensor)])
                 engine.predict(found, [METHOD])[0].probs.cpu()
 
         reset_peak(device)
@@ -214,7 +214,7 @@ class Case:
         spec = tune(full, prompt, METHOD, features[0]).logits
         for name, a, b in zip(FIVE, ours, theirs, strict=True):
             gap = (a.probs.amax(-1) - b.probs.amax(-1)).abs()
-            same = (a.logits.argmax(-1) == b.logits.argmax(-1)).double().mean()
+            same = (a.logits.argmax(-1) == b.logits.argmax(-1)).float().mean()
             row = {"method": name, "images": count, "same_argmax": float(same),
                    "gap_max": float(gap.max()), "gap_median": float(gap.median()),
                    "confidence": float(b.probs.amax(-1).mean())}  # fmt: skip

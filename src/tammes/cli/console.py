@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import inspect
+import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from typer import Exit
@@ -22,7 +24,8 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
-            return super().invoke(ctx)
+            with spoken(logging.getLogger("tammes")):
+                return super().invoke(ctx)
         except TammesError as problem:
             raise _refuse(str(problem)) from problem
         except KeyboardInterrupt as problem:
@@ -36,6 +39,26 @@ class Commands(TyperGroup):
             if type(problem).__name__ != "OutOfMemoryError":  # torch's, which is not imported here
                 raise
             raise _refuse(f"out of memory: try a smaller --batch ({problem})") from problem
+
+
+class _Speaker(logging.Handler):
+    """Say what the library logs, as commands say everything."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage())
+
+
+@contextmanager
+def spoken(logger: logging.Logger) -> Iterator[None]:
+    """Let people hear what a logger has to tell them, as long as a command runs."""
+    speaker, level = _Speaker(), logger.level
+    logger.addHandler(speaker)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(speaker)
+        logger.setLevel(level)
 
 
 def say(message: str, style: str = "") -> None:

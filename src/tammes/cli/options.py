@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from typer import Option
+from typer import BadParameter, Option
 
 TEMPLATE = "a photo of a {}."
 PRESET = "fine-grained"
@@ -55,7 +55,10 @@ Model = Annotated[
 ]
 Device = Annotated[
     str | None,
-    Option(help="cpu, cuda, cuda:1, … By default CUDA where there is one.", rich_help_panel=MODEL),
+    Option(
+        help="cpu, cuda, cuda:1, mps, … By default CUDA, else Apple's mps, else the CPU.",
+        rich_help_panel=MODEL,
+    ),
 ]
 Precision = Annotated[
     str | None,
@@ -68,11 +71,24 @@ AugMix = Annotated[
     bool | None, Option("--augmix/--no-augmix", help="Mix the views.", rich_help_panel=VIEWS)
 ]
 Seed = Annotated[int, Option(help="Seed of the random views.", rich_help_panel=VIEWS)]
+
+
+def read_batch(text: str) -> int | str:
+    """Read a number of views above 0, or auto."""
+    if text == "auto":
+        return text
+    if not text.isdecimal() or int(text) < 1:
+        raise BadParameter(f"{text!r} is neither a number of views above 0 nor auto")
+    return int(text)
+
+
 Batch = Annotated[
-    int | None,
+    Any,  # an integer, "auto" or None
     Option(
-        help="Views per pass of the image encoder. By default 64, on CUDA 512.",
-        min=1,
+        help="Views per pass of the image encoder; auto tries which is the fastest. By default "
+        "16, on CUDA 512.",
+        parser=read_batch,
+        metavar="INTEGER|auto",
         rich_help_panel=WORK,
     ),
 ]

@@ -14,6 +14,7 @@ from torch import Tensor
 from tammes.backbones import Backbone
 from tammes.datasets import Dataset
 from tammes.datasets.dataset import name_some
+from tammes.encoder import Batch
 from tammes.errors import DataError
 from tammes.features import FeatureStore, Progress, encode_missing
 from tammes.training.recipe import Recipe
@@ -61,7 +62,7 @@ def encode_examples(
     recipe: Recipe,
     folder: Path,
     *,
-    batch: int | None = None,
+    batch: Batch = None,
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Examples:

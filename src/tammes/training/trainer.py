@@ -21,6 +21,7 @@ from torch.nn.functional import cross_entropy
 
 from tammes.backbones import Backbone
 from tammes.datasets import Dataset
+from tammes.encoder import Batch
 from tammes.engine import Engine
 from tammes.engine.text import text_encoder
 from tammes.errors import TammesError
@@ -79,7 +80,7 @@ def train(
     out: str | Path,
     recipe: Recipe = COOP,
     *,
-    batch: int | None = None,
+    batch: Batch = None,
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Training:

@@ -1,0 +1,148 @@
+"""Views in, unit features out: as many views per pass of the image encoder as are fast and fit."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Literal, TypeAlias
+from weakref import WeakKeyDictionary
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from tammes.backbones import Backbone
+from tammes.backbones.compiling import filled
+from tammes.errors import TammesError
+
+Batch: TypeAlias = int | Literal["auto"] | None
+
+BATCH = {"cpu": 16, "cuda": 512}  # views per pass of the image encoder: a CPU's cache is small
+SIZES = {"cpu": (4, 8, 16, 32, 64), "cuda": (512, 1024, 2048, 4096)}  # what "auto" tries
+GAIN = 1.03  # a larger batch has to be faster by this factor
+PATIENCE = 2.0  # seconds per pass after which "auto" tries nothing larger
+
+_found: WeakKeyDictionary[Backbone, int] = WeakKeyDictionary()
+_log = logging.getLogger(__name__)
+
+
+class ImageEncoder:
+    """A model's image encoder, fed `batch` views per pass; fewer once memory runs out."""
+
+    def __init__(self, backbone: Backbone, batch: Batch = None) -> None:
+        self._backbone = backbone
+        self.batch = views_per_pass(backbone, batch)
+
+    def __call__(
+        self, rendered: Sequence[Float[Tensor, "v 3 s s"] | str]
+    ) -> list[Float[Tensor, "v d"] | str]:
+        """Encode the views of some images to unit rows; reasons pass through."""
+        found = [views for views in rendered if isinstance(views, Tensor)]
+        if not found:
+            return list(rendered)
+        features = self._encode(torch.cat([views.to(found[0]) for views in found]))
+        rows = iter(features.cpu().split([len(views) for views in found]))
+        return [_finite(next(rows)) if isinstance(r, Tensor) else r for r in rendered]
+
+    def _encode(self, views: Float[Tensor, "b 3 s s"]) -> Float[Tensor, "b d"]:
+        rows: list[Tensor] = []
+        done = 0
+        while done < len(views):
+            chunk = views[done : done + self.batch]
+            features = self._attempt(chunk)
+            if features is None:
+                self._shrink(len(chunk))
+                continue
+            rows.append(features)
+            done += len(chunk)
+        return torch.cat(rows)
+
+    def _attempt(self, chunk: Tensor) -> Tensor | None:
+        """Encode in one pass; None where there is not enough memory for that."""
+        try:
+            return normalize(self._backbone.encode_image(chunk).float(), dim=-1)
+        except RuntimeError as problem:
+            if len(chunk) == 1 or not out_of_memory(problem):
+                raise
+            return None
+
+    def _shrink(self, size: int) -> None:
+        """Halve the batch, until passes that are filled up to few sizes become smaller too."""
+        on_cuda = self._backbone.device.type == "cuda"
+        smaller = size // 2
+        while on_cuda and smaller > 1 and filled(smaller) == filled(size):
+            smaller //= 2
+        if on_cuda:
+            torch.cuda.empty_cache()
+        _log.warning(
+            "out of memory with %d views per pass of the image encoder: going on with %d "
+            "(--batch %d starts there)", size, smaller, smaller,
+        )  # fmt: skip
+        self.batch = smaller
+
+
+def views_per_pass(backbone: Backbone, batch: Batch = None) -> int:
+    """Read what was asked for: a number, `"auto"` for the fastest, None for the device's usual."""
+    if batch is None:
+        return BATCH.get(backbone.device.type, BATCH["cpu"])
+    if batch == "auto":
+        if backbone not in _found:
+            _found[backbone] = find_batch(backbone)
+        return _found[backbone]
+    if not isinstance(batch, Integral) or batch < 1:
+        raise TammesError(f"the batch is {batch!r}: give a number of views above 0, or 'auto'")
+    return int(batch)
+
+
+def find_batch(backbone: Backbone, speed: Callable[[Backbone, int], float] | None = None) -> int:
+    """Time some sizes, the smallest first; the smallest that is about the fastest wins.
+
+    On CUDA every size costs seconds of compiling: the first that gains nothing is the last.
+    """
+    where, measure = backbone.device.type, speed or views_per_second
+    sizes = SIZES.get(where, SIZES["cpu"])
+    best, fastest = sizes[0], 0.0
+    for size in sizes:
+        try:
+            now = measure(backbone, size)
+        except RuntimeError as problem:
+            if not out_of_memory(problem):
+                raise
+            break
+        if now > GAIN * fastest:
+            best, fastest = size, now
+        elif where == "cuda":
+            break
+        if size / now > PATIENCE:
+            break
+    _log.info("batch: %d views per pass of the image encoder (%.0f views/s)", best, fastest)
+    return best
+
+
+def views_per_second(backbone: Backbone, batch: int) -> float:
+    """Time passes over random pixels, the first of which does not count."""
+    side = backbone.preprocessing.size
+    one = torch.rand(1, 3, side, side, generator=torch.Generator().manual_seed(0))
+    pixels = one.to(backbone.device, backbone.dtype).repeat(batch, 1, 1, 1)
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        backbone.encode_image(pixels).cpu()  # waits for the device, whichever it is
+        seconds.append(time.perf_counter() - start)
+    return batch / max(min(seconds[1:]), 1e-9)
+
+
+def out_of_memory(problem: BaseException) -> bool:
+    """Tell a lack of memory from other errors; only CUDA has a class for it."""
+    said = str(problem)
+    return isinstance(problem, torch.OutOfMemoryError) or any(
+        words in said for words in ("out of memory", "can't allocate memory")
+    )
+
+
+def _finite(row: Float[Tensor, "v d"]) -> Float[Tensor, "v d"] | str:
+    """Refuse features that overflowed: they would turn every class into NaN."""
+    return row if bool(row.isfinite().all()) else "the model's features are not finite numbers"
