@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from tammes.tuner import Episode, tune
 
 __version__ = "0.1.0"
+
+if sys.platform == "darwin":  # what Apple's GPU cannot do runs on the CPU; torch reads this once
+    os.environ.setdefault("PYTORCH_ENABLE_MPS_FALLBACK", "1")
 
 # Names are imported when they are first used: `import tammes` itself stays instant.
 _HOMES = {

@@ -132,7 +132,8 @@ class Prompt:
     @cached_property
     def groups(self) -> Int[Tensor, " n"]:
         """The same number for classes that share a token sequence."""
-        return torch.unique(self.tokens, dim=0, return_inverse=True)[1]
+        found = torch.unique(self.tokens.cpu(), dim=0, return_inverse=True)[1]
+        return found.to(self.tokens.device)
 
     @cached_property
     def same(self) -> Bool[Tensor, "n n"]:
@@ -214,7 +215,7 @@ def _shared(backbone: Backbone, rows: Tensor, template: str) -> tuple[int, int]:
     if not before:
         return backbone.leading, 0
     agree = (rows == backbone.tokenize([before])).all(dim=0)
-    length = int(agree.int().cumprod(0).sum())
+    length = int(agree.cpu().int().cumprod(0).sum())
     return backbone.leading, max(0, length - backbone.leading)
 
 

@@ -25,8 +25,8 @@ def load_backbone(
 
     `"pocket"` ships with the package; `"ViT-B-16/openai"` and `"hf-hub:owner/model"` come through
     open_clip, `"hf:owner/model"` through transformers; a path may be an OpenAI-style checkpoint or
-    a directory of either library. The default device is CUDA where there is one; the default
-    precision is fp16 there and fp32 elsewhere.
+    a directory of either library. The default device is CUDA, else Apple's mps, else the CPU; the
+    default precision is fp16 on CUDA and fp32 elsewhere.
     """
     where = pick_device(device)
     kind = precision or ("fp16" if where.type == "cuda" else "fp32")
@@ -69,13 +69,15 @@ def _load_path(path: Path, device: torch.device, precision: str) -> Backbone:
 
 
 def pick_device(device: str | torch.device | None) -> torch.device:
-    """Find a device by name; CUDA where there is one, else the CPU, where none is named."""
+    """Find a device by name; where none is named CUDA, else Apple's mps, else the CPU."""
+    at_hand = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    usual = next((name for name, here in at_hand.items() if here), "cpu")
     try:
-        where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        where = torch.device(device or usual)
     except RuntimeError as problem:
         raise TammesError(f"no device {device!r}: {str(problem).splitlines()[0]}") from problem
-    if where.type == "cuda" and not torch.cuda.is_available():
-        raise TammesError("no CUDA device is available here; use device='cpu'")
+    if not at_hand.get(where.type, True):
+        raise TammesError(f"no {where.type.upper()} device is available here; use device='cpu'")
     return where
 
 

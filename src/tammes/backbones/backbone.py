@@ -178,7 +178,7 @@ class Backbone:
     @cached_property
     def leading(self) -> int:
         """How many special tokens stand before the first word."""
-        one, other = self.tokenize(["a", "the"])
+        one, other = self.tokenize(["a", "the"]).cpu()
         return int((one == other).int().cumprod(0).sum())
 
     @cached_property

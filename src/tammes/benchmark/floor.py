@@ -45,7 +45,7 @@ def text_flops(backbone: Backbone, prompt: Prompt) -> float:
 
 def _packed_flops(tower: CausalText, prompt: Prompt) -> float:
     prefix, width = prompt.first + len(prompt.context), tower.positions.shape[1]
-    lengths = (tower.ends(prompt.tokens) + 1 - prefix).double()
+    lengths = (tower.ends(prompt.tokens) + 1 - prefix).cpu().double()
     layer = tower.layers[0]
     asking = width**2 + sum(x.weight.numel() for x in (layer.out, layer.up, layer.down))
     telling = 2 * width**2
