@@ -36,7 +36,7 @@ WIDEST = 15.0  # inches
 
 def draw_radars(picture: Picture, title: str) -> Figure:
     """Draw a radar of each metric."""
-    figure, axes = sheets(len(SHOWN), 9.0, 4.7, subplot_kw={"projection": "polar"})
+    figure, axes = sheets(len(SHOWN), 10.0, 5.4, subplot_kw={"projection": "polar"})
     for metric, ax in zip(SHOWN, axes, strict=True):
         table: Mapping[str, Mapping[str, Interval]] = picture.values["measured"][metric]
         values = {m: {n: found.value for n, found in row.items()} for m, row in table.items()}

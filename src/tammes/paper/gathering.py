@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import torch
@@ -22,6 +22,7 @@ from tammes.paper.published import METRIC_NAMES, published
 from tammes.paper.registry import HOMES, VIT, need_of, sentence
 from tammes.paper.results import Found, Missing, Need, Results, Subject
 from tammes.paper.running import Session
+from tammes.paper.sheets import write_number
 from tammes.paper.studies.embedding import embed_prompts
 from tammes.paper.studies.gradients import gradient_norms, mean_angle
 from tammes.paper.studies.prompts import LEAST, group_by_accuracy, pooled
@@ -182,8 +183,8 @@ def prompts_in_groups(source: Source) -> Iterator[Picture | Missing]:
                 few = Missing(f"{LEAST} prompts of equal accuracy", "no group of them is so large")
                 yield from (few,) if points else lacks
                 continue
-            r, count = whole.pearson, whole.prompts
-            said = f"within groups r = {r.value:.2f} [{r.low:.2f}, {r.high:.2f}], {count} prompts"
+            r, low, high = (write_number(value, 2) for value in astuple(whole.pearson))
+            said = f"within groups r = {r} [{low}, {high}], {whole.prompts} prompts"
             values = {_range(*group.accuracy): group.points for group in large}
             yield Picture(subject, values, dataset, runs, lacks, said)
 
