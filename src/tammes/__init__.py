@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tammes.backbones import Backbone, list_models, load_backbone
+    from tammes.classifier import ZeroShotClassifier
+    from tammes.datasets import load_dataset
     from tammes.engine import Engine, Outcome
     from tammes.errors import TammesError
     from tammes.method import METHODS, PRESETS, Method, select_methods
     from tammes.prompts import Prompt
     from tammes.tuner import Episode, tune
+    from tammes.views import ViewSettings
 
 __version__ = "0.1.0"
 
@@ -25,6 +28,8 @@ _HOMES = {
     "Backbone": "backbones",
     "list_models": "backbones",
     "load_backbone": "backbones",
+    "ZeroShotClassifier": "classifier",
+    "load_dataset": "datasets",
     "Engine": "engine",
     "Outcome": "engine",
     "TammesError": "errors",
@@ -35,6 +40,7 @@ _HOMES = {
     "Prompt": "prompts",
     "Episode": "tuner",
     "tune": "tuner",
+    "ViewSettings": "views",
 }
 
 __all__ = [*_HOMES, "__version__"]

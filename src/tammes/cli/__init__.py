@@ -18,6 +18,7 @@ from tammes.cli.benchmarking import benchmark
 from tammes.cli.cataloging import datasets
 from tammes.cli.classifying import classify
 from tammes.cli.console import Commands, examples, flowing
+from tammes.cli.demoing import demo
 from tammes.cli.linting import lint
 from tammes.cli.listing import catalogs
 from tammes.cli.papering import paper
@@ -27,6 +28,7 @@ from tammes.cli.training import train
 __all__ = ["app", "main"]
 
 EXAMPLES: Mapping[Callable[..., None], tuple[str, ...]] = {
+    demo: ("tammes demo", "tammes demo --limit 100 --views 16 --out quick"),
     classify: (
         "tammes classify photo.jpg --classes cat,dog",
         "tammes classify photos/ --classes-file classes.txt --json > answers.json",

@@ -33,12 +33,19 @@ from tammes.storage import slug, write_atomically
 
 
 def write_html(
-    runs: Iterable[Run], path: str | Path, command: str = "", resamples: int = 1000
+    runs: Iterable[Run],
+    path: str | Path,
+    command: str = "",
+    resamples: int = 1000,
+    credit: str = "",
 ) -> Path:
-    """Write a page that needs nothing but itself; `command` is what made it."""
+    """Write a page that needs nothing but itself.
+
+    `command` is what made it; `credit` names whose images it shows.
+    """
     cases, unread = read_cases(runs)
     summary = summarize_cases(cases, unread, resamples)
-    page = render(cases, summary, command)
+    page = render(cases, summary, command, credit)
     write_atomically(Path(path), page.encode(errors="replace"))
     return Path(path)
 
@@ -65,7 +72,7 @@ def _drawings(case: Case, comparison: Comparison) -> Iterator[Drawing]:
         yield from crowding_drawings(found)
 
 
-def render(cases: Sequence[Case], summary: Summary, command: str = "") -> str:
+def render(cases: Sequence[Case], summary: Summary, command: str = "", credit: str = "") -> str:
     """Fill the page's template."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -87,6 +94,7 @@ def render(cases: Sequence[Case], summary: Summary, command: str = "") -> str:
         overviews=overviews(summary),
         notes=notes(summary),
         command=command,
+        credit=credit,
         version=__version__,
     )
 
