@@ -120,7 +120,7 @@ def test_the_smallest_size_that_is_about_the_fastest_wins(kind: str):
 
 
 def test_a_slow_model_is_not_tried_for_minutes():
-    assert tried("cpu", {4: 1.0}) == (4, [4])
+    assert tried("cpu", {4: 1.0}) == (16, [4])
     assert tried("cpu", {4: 3.0, 8: 3.5}) == (8, [4, 8])
 
 

@@ -24,6 +24,7 @@ BATCH = {"cpu": 16, "cuda": 512}  # views per pass of the image encoder: a CPU's
 SIZES = {"cpu": (4, 8, 16, 32, 64), "cuda": (512, 1024, 2048, 4096)}  # what "auto" tries
 GAIN = 1.03  # a larger batch has to be faster by this factor
 PATIENCE = 2.0  # seconds per pass after which "auto" tries nothing larger
+SPAN = 0.3  # seconds that a size is timed for: other programs may be in the way
 
 _found: WeakKeyDictionary[Backbone, int] = WeakKeyDictionary()
 _log = logging.getLogger(__name__)
@@ -100,35 +101,37 @@ def views_per_pass(backbone: Backbone, batch: Batch = None) -> int:
 def find_batch(backbone: Backbone, speed: Callable[[Backbone, int], float] | None = None) -> int:
     """Time some sizes, the smallest first; the smallest that is about the fastest wins.
 
-    On CUDA every size costs seconds of compiling: the first that gains nothing is the last.
+    On CUDA every size costs seconds of compiling: the first that gains nothing is the last. Where
+    even the smallest takes too long, or does not fit, the device's usual batch is kept.
     """
     where, measure = backbone.device.type, speed or views_per_second
-    sizes = SIZES.get(where, SIZES["cpu"])
-    best, fastest = sizes[0], 0.0
-    for size in sizes:
+    best, fastest = views_per_pass(backbone), 0.0
+    for size in SIZES.get(where, SIZES["cpu"]):
         try:
             now = measure(backbone, size)
         except RuntimeError as problem:
             if not out_of_memory(problem):
                 raise
             break
-        if now > GAIN * fastest:
+        slow, gains = size / now > PATIENCE, now > GAIN * fastest
+        if slow and not fastest:
+            break
+        if gains:
             best, fastest = size, now
-        elif where == "cuda":
+        if slow or (where == "cuda" and not gains):
             break
-        if size / now > PATIENCE:
-            break
-    _log.info("batch: %d views per pass of the image encoder (%.0f views/s)", best, fastest)
+    measured = f"{fastest:.0f} views/s" if fastest else "the usual"
+    _log.info("batch: %d views per pass of the image encoder (%s)", best, measured)
     return best
 
 
 def views_per_second(backbone: Backbone, batch: int) -> float:
-    """Time passes over random pixels, the first of which does not count."""
+    """Time the best of some passes over random pixels, the first of which does not count."""
     side = backbone.preprocessing.size
     one = torch.rand(1, 3, side, side, generator=torch.Generator().manual_seed(0))
     pixels = one.to(backbone.device, backbone.dtype).repeat(batch, 1, 1, 1)
-    seconds = []
-    for _ in range(3):
+    seconds: list[float] = []
+    while len(seconds) < 3 or (sum(seconds[1:]) < SPAN and len(seconds) < 50):
         start = time.perf_counter()
         backbone.encode_image(pixels).cpu()  # waits for the device, whichever it is
         seconds.append(time.perf_counter() - start)
