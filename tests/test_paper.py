@@ -365,3 +365,21 @@ def test_the_command(data: Path, tiny_path: Path, tmp_path: Path):
 
 def test_errors_of_the_command_are_of_the_family():
     assert issubclass(UnknownName, TammesError)
+
+
+def test_a_comparison_is_made_up_for_once_zero_shot_is_there(data, tiny_path, tmp_path):
+    """The table of seeds runs no zero-shot; a later table compares the same runs to it."""
+    settings = Settings(data, tmp_path, seeds=(0,), views=4, workers=1, device="cpu", resamples=20)
+    model = [Model(str(tiny_path))]
+    sheet_of("random", model, settings)
+    book = read_book(tmp_path / "measures.json")
+    assert book.measures
+    assert not any(m.against for m in book.measures.values())
+    sheet_of("catpt", model, settings)
+    again = read_book(tmp_path / "measures.json").measures
+    shared = [
+        key for key, m in book.measures.items()
+        if (m.need.dataset, m.need.method) in {("dtd", "c-tpt"), ("dtd", "a-tpt")}
+    ]  # fmt: skip
+    assert shared
+    assert all(again[key].against for key in shared)

@@ -78,7 +78,11 @@ def measure_all(results: Results, metrics: Sequence[str], known: Book | None = N
     measures = {}
     for key, found in results.found.items():
         old = known.measures.get(key)
-        fresh = old is None or (old.run, old.resamples) != (found.run.identity, results.resamples)
+        fresh = (
+            old is None
+            or (old.run, old.resamples) != (found.run.identity, results.resamples)
+            or (not old.against and _zero_shot(results, found) is not None)
+        )
         wanted = [name for name in metrics if fresh or (old and name not in old.metrics)]
         new = _measure(results, found, wanted) if wanted else None
         joined = _joined(None if fresh else old, new)
@@ -134,11 +138,18 @@ def _against_zero_shot(
     results: Results, found: Found, metrics: Sequence[str]
 ) -> Mapping[str, Interval]:
     """Compare a run to zero-shot with the same prompt, image by image."""
-    if found.need.method == "zero-shot" or not metrics:
+    reference = _zero_shot(results, found)
+    if reference is None or not metrics:
         return {}
-    reference = results.of(found.subject, replace(found.need, method="zero-shot", weight=None))
-    pair = align(results.read(found), results.read(reference)) if reference else None
+    pair = align(results.read(found), results.read(reference))
     return paired_differences(*pair, metrics, results.resamples) if pair else {}
+
+
+def _zero_shot(results: Results, found: Found) -> Found | None:
+    """Find what a run is compared to, unless it is that itself."""
+    if found.need.method == "zero-shot":
+        return None
+    return results.of(found.subject, replace(found.need, method="zero-shot", weight=None))
 
 
 # --- on disk ------------------------------------------------------------------------------------
