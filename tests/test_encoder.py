@@ -6,14 +6,18 @@ import logging
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import tammes.encoder
 from tammes import Backbone
 from tammes.backbones.random import random_backbone
+from tammes.datasets import Item
 from tammes.encoder import ImageEncoder, find_batch, views_per_pass
 from tammes.errors import TammesError
+from tammes.views import ViewSettings, render_ahead
 
 FULL = {
     "cuda": torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
@@ -153,3 +157,26 @@ def test_random_pixels_are_timed_and_leave_the_random_numbers_alone():
     state = torch.random.get_rng_state()
     assert tammes.encoder.views_per_second(random_backbone(), 4) > 0
     assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_threads_that_encode_by_themselves_change_nothing(tiny, tmp_path):
+    """On a CPU each thread renders and encodes; the answers are those of one pass after another."""
+    noise = np.random.default_rng(0)
+    for i in range(7):
+        pixels = noise.integers(0, 255, (30, 40, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"{i}.png")
+    (tmp_path / "3.png").write_bytes(b"no image")
+    pictures = [Item(f"{i}.png", 0, tmp_path / f"{i}.png") for i in range(7)]
+    settings, threads = ViewSettings(5), torch.get_num_threads()
+    for batch in (1, 5, 12):
+        encode = ImageEncoder(tiny, batch)
+        plain = encode(list(render_ahead(pictures, settings, tiny, 1)))
+        found = list(encode.ahead(pictures, settings, 2))
+        assert isinstance(found[3], str)
+        for one, other in zip(found, plain, strict=True):
+            if isinstance(other, str):
+                assert one == other
+            else:
+                torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
+        assert len(list(encode.ahead(pictures[:1], settings, 2))) == 1
+    assert torch.get_num_threads() == threads

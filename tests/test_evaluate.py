@@ -317,7 +317,8 @@ def test_a_block_is_answered_before_the_next_is_encoded(
         rows.append(len([p for p in tmp_path.rglob("*.parquet") if "features" not in p.parts]))
 
     run_all(dataset, tiny, prompt, tmp_path, {"tpt": METHODS["tpt"]}, batch=40, progress=look)
-    assert rows == [0, 1, 2]
+    assert rows == sorted(rows)
+    assert set(rows) == {0, 1, 2}
 
 
 def test_what_fails_while_answering_leaves_its_block_encoded_and_ends_the_threads(

@@ -29,7 +29,7 @@ from tammes.images import Source, content_id
 from tammes.method import Method, select_methods
 from tammes.progress import track
 from tammes.prompts import DEFAULT_TEMPLATE, Prompt, clean_classnames
-from tammes.views import ViewSettings, render_ahead
+from tammes.views import ViewSettings
 
 TOGETHER = 32  # images that share one pass of the engine
 
@@ -175,10 +175,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
 
     def _encode(self, sources: Sequence[Source]) -> Generator[Tensor | str]:
         """Give the unit features of each image's views, or the reason why there are none."""
-        encode, views, pictures = self._encoder, self.views_, map(Picture, sources)
-        with closing(render_ahead(pictures, views, self.backbone_, self.workers)) as rendered:
-            while group := list(islice(rendered, max(1, encode.batch // views.count))):
-                yield from encode(group)
+        return self._encoder.ahead(map(Picture, sources), self.views_, self.workers)
 
     def _answer(self, engine: Engine, rows: Sequence[Tensor | str]) -> Iterator[Answer]:
         found = [row for row in rows if isinstance(row, Tensor)]

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from itertools import chain, islice
 from numbers import Integral
+from threading import Barrier
 from typing import Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -17,7 +21,10 @@ from torch.nn.functional import normalize
 from tammes.backbones import Backbone
 from tammes.backbones.compiling import filled
 from tammes.errors import TammesError
+from tammes.views import Picture, ViewSettings, device_renders, render_ahead
+from tammes.views.ahead import ahead, in_groups, render
 
+CPU = torch.device("cpu")
 Batch: TypeAlias = int | Literal["auto"] | None
 
 BATCH = {"cpu": 16, "cuda": 512}  # views per pass of the image encoder: a CPU's cache is small
@@ -47,6 +54,35 @@ class ImageEncoder:
         features = self._encode(torch.cat([views.to(found[0]) for views in found]))
         rows = iter(features.cpu().split([len(views) for views in found]))
         return [_finite(next(rows)) if isinstance(r, Tensor) else r for r in rendered]
+
+    def ahead(
+        self, pictures: Iterable[Picture], settings: ViewSettings, workers: int | None = None
+    ) -> Generator[Float[Tensor, "v d"] | str]:
+        """Give the unit features of each picture's views, or why there are none, in order.
+
+        On a GPU threads render while the model encodes. On a CPU each thread does both, by itself:
+        on two cores that is 1.4 times as fast as one pass of both, in which every layer waits for
+        the slower one. A single picture has all cores.
+        """
+        left = iter(pictures)
+        first = list(islice(left, 2))
+        size = max(1, self.batch // settings.count)
+        if len(first) < 2 or self._backbone.device.type != "cpu" or device_renders(CPU):
+            with closing(
+                render_ahead(chain(first, left), settings, self._backbone, workers)
+            ) as rendered:
+                while group := list(islice(rendered, size)):
+                    yield from self(group)
+            return
+
+        def work(group: Sequence[Picture]) -> list[Float[Tensor, "v d"] | str]:
+            return self([render(one, settings, self._backbone.preprocessing) for one in group])
+
+        count = workers or torch.get_num_threads()
+        some = in_groups(chain(first, left), size)
+        with closing(ahead(work, some, count, 2 * count, single_threads)) as encoded:
+            for group in encoded:
+                yield from group
 
     def _encode(self, views: Float[Tensor, "b 3 s s"]) -> Float[Tensor, "b d"]:
         rows: list[Tensor] = []
@@ -83,6 +119,26 @@ class ImageEncoder:
             "(--batch %d starts there)", size, smaller, smaller,
         )  # fmt: skip
         self.batch = smaller
+
+
+def single_threads(count: int) -> ThreadPoolExecutor:
+    """Start threads that compute alone each, and leave the caller's as they are.
+
+    For OpenMP torch sets a number per thread, but for MKL one for all: it is set back once every
+    thread has started.
+    """
+    before, started = torch.get_num_threads(), Barrier(count + 1)
+
+    def begin() -> None:
+        torch.set_num_threads(1)
+        started.wait()
+
+    pool = ThreadPoolExecutor(count)
+    for _ in range(count):
+        pool.submit(begin)
+    started.wait()
+    torch.set_num_threads(before)
+    return pool
 
 
 def views_per_pass(backbone: Backbone, batch: Batch = None) -> int:

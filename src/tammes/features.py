@@ -24,7 +24,7 @@ from tammes.backbones import Backbone
 from tammes.datasets import Dataset, Item
 from tammes.encoder import Batch, ImageEncoder
 from tammes.storage import digest, is_parquet_of, read_parquet, slug, sweep_partial, write_parquet
-from tammes.views import ViewSettings, device_renders, render_ahead
+from tammes.views import ViewSettings, device_renders
 
 FORMAT = 1  # raise it when the same settings give other features
 BLOCK = 64  # images per shard: what a crash can cost
@@ -171,15 +171,17 @@ def encode_blocks(
     done = total - sum(len(store.items(index)) for index in due)
     report = progress or (lambda *_: None)
     items = (item for index in due if index in missing for item in store.items(index))
-    encode = ImageEncoder(backbone, batch) if missing else None
-    with closing(render_ahead(items, store.settings, backbone, workers)) as rendered:
+
+    def features() -> Generator[Float[Tensor, "v d"] | str]:
+        yield from ImageEncoder(backbone, batch).ahead(items, store.settings, workers)
+
+    with closing(features()) as encoded:
         for index in due:
             size = len(store.items(index))
-            if encode is not None and index in missing:
+            if index in missing:
                 rows: list[Tensor | str] = []
-                while left := size - len(rows):
-                    group = max(1, encode.batch // store.settings.count)
-                    rows += encode(list(islice(rendered, min(group, left))))
+                for row in islice(encoded, size):
+                    rows.append(row)
                     report(done + len(rows), total, stage)
                 store.write(index, rows)
             yield index

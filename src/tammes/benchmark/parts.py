@@ -25,7 +25,7 @@ from tammes.engine import Engine
 from tammes.method import METHODS
 from tammes.prompts import Prompt
 from tammes.tuner import tune
-from tammes.views import ViewSettings, render_ahead
+from tammes.views import ViewSettings
 
 Row = dict[str, Any]
 FIVE = ("zero-shot", "tpt", "c-tpt", "o-tpt", "a-tpt")
@@ -153,13 +153,13 @@ class Case:
         device, backbone = self.models.device, self.models.fast
         settings = ViewSettings(self.plan.views)
         pictures = [Photo(path) for path in paths]
-        encode = ImageEncoder(backbone, self.plan.together * self.plan.views)
+        encoder = ImageEncoder(backbone, self.plan.together * self.plan.views)
         engine = self.engine  # prepared once, which the stored features count
 
         def answer() -> None:
-            rendered = render_ahead(pictures, settings, backbone)
-            while group := list(islice(rendered, self.plan.together)):
-                found = torch.stack([row for row in encode(group) if isinstance(row, Tensor)])
+            encoded = encoder.ahead(pictures, settings)
+            while group := list(islice(encoded, self.plan.together)):
+                found = torch.stack([row for row in group if isinstance(row, Tensor)])
                 engine.predict(found, [METHOD])[0].probs.cpu()
 
         reset_peak(device)

@@ -95,7 +95,8 @@ Batch = Annotated[
 Workers = Annotated[
     int | None,
     Option(
-        help="Threads that decode images. By default one per core, up to 8.",
+        help="Threads that decode and render images, and on a CPU encode them. By default one per "
+        "core; on a GPU up to 8.",
         min=1,
         rich_help_panel=WORK,
     ),

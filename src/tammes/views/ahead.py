@@ -84,23 +84,27 @@ def render_ahead(
     workers = workers or min(8, os.cpu_count() or 1)
     if not device_renders(backbone.device):
         yield from ahead(
-            lambda one: _render(one, settings, backbone.preprocessing),
+            lambda one: render(one, settings, backbone.preprocessing),
             pictures, workers, 2 * workers,
         )  # fmt: skip
         return
-    groups = _groups(pictures, max(1, min(PICTURES, VIEWS // settings.count)))
+    some = in_groups(pictures, max(1, min(PICTURES, VIEWS // settings.count)))
     with closing(
-        ahead(lambda some: _render_group(some, settings, backbone), groups, workers, GROUPS)
+        ahead(lambda group: _render_group(group, settings, backbone), some, workers, GROUPS)
     ) as rendered:
         for group in rendered:
             yield from group
 
 
 def ahead(
-    work: Callable[[Given], Made], given: Iterable[Given], workers: int, waiting: int
+    work: Callable[[Given], Made],
+    given: Iterable[Given],
+    workers: int,
+    waiting: int,
+    threads: Callable[[int], ThreadPoolExecutor] = ThreadPoolExecutor,
 ) -> Generator[Made]:
     """Map in threads and in order, at most so many results ahead of whoever takes them."""
-    pool, results = ThreadPoolExecutor(workers), deque[Future[Made]]()
+    pool, results = threads(workers), deque[Future[Made]]()
     try:
         for one in given:
             results.append(pool.submit(work, one))
@@ -112,13 +116,15 @@ def ahead(
         pool.shutdown(cancel_futures=True)
 
 
-def _groups(pictures: Iterable[Picture], size: int) -> Iterator[list[Picture]]:
+def in_groups(pictures: Iterable[Picture], size: int) -> Iterator[list[Picture]]:
+    """Take so many at a time."""
     left = iter(pictures)
     while group := list(islice(left, size)):
         yield group
 
 
-def _render(picture: Picture, settings: ViewSettings, preprocessing: Preprocessing) -> Rendered:
+def render(picture: Picture, settings: ViewSettings, preprocessing: Preprocessing) -> Rendered:
+    """Render the views of one image with Pillow, or give the reason why there are none."""
     try:
         return views_of(open_image(picture.open()), picture.id, settings, preprocessing)
     except ImageError as problem:
@@ -136,7 +142,7 @@ def _render_group(
             "no room to render %d pictures on %s: Pillow renders them (%s=pillow for all)",
             len(pictures), backbone.device, SWITCH,
         )  # fmt: skip
-    return [_render(picture, settings, backbone.preprocessing) for picture in pictures]
+    return [render(picture, settings, backbone.preprocessing) for picture in pictures]
 
 
 def _render_on_device(
