@@ -15,7 +15,7 @@ import tammes.encoder
 from tammes import Backbone
 from tammes.backbones.random import random_backbone
 from tammes.datasets import Item
-from tammes.encoder import ImageEncoder, find_batch, views_per_pass
+from tammes.encoder import ImageEncoder, find_batch, single_threads, views_per_pass
 from tammes.errors import TammesError
 from tammes.views import ViewSettings, render_ahead
 
@@ -180,3 +180,12 @@ def test_threads_that_encode_by_themselves_change_nothing(tiny, tmp_path):
                 torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
         assert len(list(encode.ahead(pictures[:1], settings, 2))) == 1
     assert torch.get_num_threads() == threads
+
+
+def test_single_threads_stay_single():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    with single_threads(2) as pool:
+        assert {pool.submit(torch.get_num_threads).result() for _ in range(8)} == {1}
+        assert torch.get_num_threads() == 2
+    torch.set_num_threads(before)

@@ -130,6 +130,7 @@ def single_threads(count: int) -> ThreadPoolExecutor:
     before, started = torch.get_num_threads(), Barrier(count + 1)
 
     def begin() -> None:
+        torch.get_num_threads()  # a new thread takes the number for all when it is first needed
         torch.set_num_threads(1)
         started.wait()
 
