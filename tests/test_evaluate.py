@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -455,3 +456,10 @@ def test_unknown_settings_and_methods_are_named(
         sweep(dataset, tiny, prompt, {"wieght": [1]}, tmp_path)
     with pytest.raises(UnknownName, match=r"'a-ptt'.*Did you mean 'a-tpt'"):
         sweep(dataset, tiny, prompt, {"weight": [1]}, tmp_path, method="a-ptt")
+
+
+def test_the_record_says_how_gradients_were_taken(dataset, tiny, prompt, tmp_path):
+    (run,) = run_all(dataset, tiny, prompt, tmp_path, {"tpt": METHODS["tpt"]})
+    assert re.match(r"(vjp|jacobian): \d+ images cost .* TFLOP", run.gradient)
+    (again,) = run_all(dataset, tiny, prompt, tmp_path, {"tpt": METHODS["tpt"]})
+    assert again.gradient == load_runs(tmp_path)[0].gradient == run.gradient

@@ -49,12 +49,12 @@ def evaluate(
     runs = [run.begin() for run in runs]
     unfinished = {run.method for run in runs if run.status == "running" or run.missing()}
     if unfinished:
-        compute_missing(
+        how = compute_missing(
             store, backbone, prompt, methods, runs,
             workers=workers, batch=batch, progress=progress,
         )  # fmt: skip
         skipped = store.skipped()
-        runs = [run.finish(skipped) if run.method in unfinished else run for run in runs]
+        runs = [run.finish(skipped, how) if run.method in unfinished else run for run in runs]
     return [_with_answers(run) for run in runs]
 
 
@@ -120,12 +120,12 @@ def compute_missing(
     workers: int | None = None,
     batch: Batch = None,
     progress: Progress | None = None,
-) -> None:
+) -> str:
     """Encode the blocks that lack features, and answer for each block that lacks rows.
 
     A block is answered as soon as it is encoded, in one pass for all methods that lack it, while
     threads render the next pictures. The engine comes first: how it takes gradients depends on the
-    free memory, which must not depend on what is left to encode.
+    free memory, which must not depend on what is left to encode. That way is returned, in words.
     """
     lacking = {run.method: set(run.missing()) for run in runs}
     due = set().union(*lacking.values())
@@ -138,6 +138,7 @@ def compute_missing(
             waiting = [run for run in runs if index in lacking[run.method]]
             if engine is not None and waiting:
                 _predict_block(engine, store.read(index), waiting, methods, index)
+    return f"{engine.gradient}: {engine.reason}" if engine is not None else ""
 
 
 def _engine(

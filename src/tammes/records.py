@@ -51,7 +51,8 @@ class Run:
     """One method on one dataset with one model: what was asked, and how far it got.
 
     `settings` holds all that the rows depend on; `root / id` is where an image lies. `skipped` says
-    why an image has no row; `ignored` counts the files that were never taken for images.
+    why an image has no row; `ignored` counts the files that were never taken for images. `gradient`
+    says how the engine took gradients, and why so.
     """
 
     dataset: str
@@ -70,6 +71,7 @@ class Run:
     metrics: Mapping[str, float] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     command: tuple[str, ...] = ()
+    gradient: str = ""
     started: str = ""
     finished: str = ""
 
@@ -102,7 +104,7 @@ class Run:
         write_atomically(self.folder / "run.json", (text + "\n").encode())
         return self
 
-    def finish(self, skipped: Mapping[str, str]) -> Run:
+    def finish(self, skipped: Mapping[str, str], gradient: str = "") -> Run:
         """Close the record: what was skipped, and the metrics of the rows."""
         if len(skipped) == self.images:
             status: Status = "failed"
@@ -110,7 +112,7 @@ class Run:
         else:
             status, metrics = "finished", self.measure()
         done = replace(self, status=status, skipped=dict(skipped), metrics=metrics, finished=now())
-        return done.save()
+        return replace(done, gradient=gradient or self.gradient).save()
 
     # The rows
 
