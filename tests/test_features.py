@@ -19,6 +19,7 @@ from torch.nn.functional import normalize
 import tammes.storage
 from tammes import Backbone
 from tammes.datasets import Dataset, load_dataset
+from tammes.encoder import ImageEncoder
 from tammes.errors import StoreError, UnknownName
 from tammes.features import FeatureStore, encode_missing
 from tammes.images import open_image
@@ -70,6 +71,28 @@ def test_features_are_those_of_the_views(tmp_path: Path, dataset: Dataset, tiny:
             expected = normalize(tiny.encode_image(views), dim=-1)
             torch.testing.assert_close(found[item.id], expected, atol=6e-4, rtol=0)
             assert found[item.id].norm(dim=-1).sub(1).abs().max() < 1e-3
+
+
+@pytest.mark.parametrize("renderer", ["pillow", "device"])
+def test_what_shares_a_pass_lies_in_one_block(
+    tmp_path: Path, dataset: Dataset, tiny: Backbone, monkeypatch: pytest.MonkeyPatch, renderer: str
+):
+    """Else a run that resumes at another block would round otherwise than one in a single go."""
+    monkeypatch.setenv("TAMMES_VIEWS", renderer)
+    passes: list[int] = []
+    encode = ImageEncoder.__call__
+
+    def watched(self: ImageEncoder, rendered: Any) -> Any:
+        passes.append(len(rendered))
+        return encode(self, rendered)
+
+    monkeypatch.setattr(ImageEncoder, "__call__", watched)
+    store = filled(tmp_path / "out", dataset, tiny, batch=3 * SETTINGS.count, workers=1)
+    assert passes == [3, 1, 3, 1, 3]
+    passes.clear()
+    store.path(1).unlink()
+    encode_missing(store, tiny, batch=3 * SETTINGS.count, workers=1)
+    assert passes == [3, 1]
 
 
 @pytest.mark.parametrize("options", [{"workers": 1}, {"workers": 5}, {"workers": 2, "batch": 16}])

@@ -56,33 +56,41 @@ class ImageEncoder:
         return [_finite(next(rows)) if isinstance(r, Tensor) else r for r in rendered]
 
     def ahead(
-        self, pictures: Iterable[Picture], settings: ViewSettings, workers: int | None = None
+        self,
+        pictures: Iterable[Picture],
+        settings: ViewSettings,
+        workers: int | None = None,
+        block: int | None = None,
     ) -> Generator[Float[Tensor, "v d"] | str]:
         """Give the unit features of each picture's views, or why there are none, in order.
 
         On a GPU threads render while the model encodes. On a CPU each thread does both, by itself:
         on two cores that is 1.4 times as fast as one pass of both, in which every layer waits for
         the slower one. A single picture has all cores.
+
+        With `block`, what shares a pass, and the cores for it, depend on nothing but a picture's
+        stretch of so many: whoever resumes at the start of one computes the same bytes.
         """
         left = iter(pictures)
         first = list(islice(left, 2))
         size = max(1, self.batch // settings.count)
-        if len(first) < 2 or self._backbone.device.type != "cpu" or device_renders(CPU):
+        alone = len(first) < 2 and block is None
+        if alone or self._backbone.device.type != "cpu" or device_renders(CPU):
             with closing(
                 render_ahead(chain(first, left), settings, self._backbone, workers)
             ) as rendered:
-                while group := list(islice(rendered, size)):
+                for group in in_groups(rendered, size, block):
                     yield from self(group)
             return
 
-        def work(group: Sequence[Picture]) -> list[Float[Tensor, "v d"] | str]:
-            return self([render(one, settings, self._backbone.preprocessing) for one in group])
+        def work(some: Sequence[Picture]) -> list[Float[Tensor, "v d"] | str]:
+            return self([render(one, settings, self._backbone.preprocessing) for one in some])
 
         count = workers or torch.get_num_threads()
-        some = in_groups(chain(first, left), size)
-        with closing(ahead(work, some, count, 2 * count, single_threads)) as encoded:
-            for group in encoded:
-                yield from group
+        groups = in_groups(chain(first, left), size, block)
+        with closing(ahead(work, groups, count, 2 * count, single_threads)) as encoded:
+            for rows in encoded:
+                yield from rows
 
     def _encode(self, views: Float[Tensor, "b 3 s s"]) -> Float[Tensor, "b d"]:
         rows: list[Tensor] = []

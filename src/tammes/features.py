@@ -173,7 +173,8 @@ def encode_blocks(
     items = (item for index in due if index in missing for item in store.items(index))
 
     def features() -> Generator[Float[Tensor, "v d"] | str]:
-        yield from ImageEncoder(backbone, batch).ahead(items, store.settings, workers)
+        encoder = ImageEncoder(backbone, batch)
+        yield from encoder.ahead(items, store.settings, workers, store.block)
 
     with closing(features()) as encoded:
         for index in due:

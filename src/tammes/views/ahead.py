@@ -116,10 +116,13 @@ def ahead(
         pool.shutdown(cancel_futures=True)
 
 
-def in_groups(pictures: Iterable[Picture], size: int) -> Iterator[list[Picture]]:
-    """Take so many at a time."""
-    left = iter(pictures)
-    while group := list(islice(left, size)):
+def in_groups(
+    given: Iterable[Given], size: int, within: int | None = None
+) -> Iterator[list[Given]]:
+    """Take so many at a time, from one stretch of `within` each."""
+    left, done = iter(given), 0
+    while group := list(islice(left, min(size, within - done % within) if within else size)):
+        done += len(group)
         yield group
 
 
