@@ -182,6 +182,9 @@ def test_the_engine_says_why_it_takes_gradients_as_it_does(monkeypatch):
     other = BACKBONES["bidirectional"]
     engine = Engine(other, Prompt.from_template(other, NAMES), images=10**6)
     assert "does not separate" in engine.reason
+    assert engine.way(METHODS["tpt"]) == f"vjp: {engine.reason}"
+    assert engine.way(replace(METHODS["tpt"], steps=2)) == "per image: 2 steps"
+    assert engine.way(METHODS["zero-shot"]) == ""
 
 
 def test_image_independent_share():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -49,12 +50,12 @@ def evaluate(
     runs = [run.begin() for run in runs]
     unfinished = {run.method for run in runs if run.status == "running" or run.missing()}
     if unfinished:
-        how = compute_missing(
+        runs = compute_missing(
             store, backbone, prompt, methods, runs,
             workers=workers, batch=batch, progress=progress,
         )  # fmt: skip
         skipped = store.skipped()
-        runs = [run.finish(skipped, how) if run.method in unfinished else run for run in runs]
+        runs = [run.finish(skipped) if run.method in unfinished else run for run in runs]
     return [_with_answers(run) for run in runs]
 
 
@@ -120,16 +121,18 @@ def compute_missing(
     workers: int | None = None,
     batch: Batch = None,
     progress: Progress | None = None,
-) -> str:
+) -> list[Run]:
     """Encode the blocks that lack features, and answer for each block that lacks rows.
 
     A block is answered as soon as it is encoded, in one pass for all methods that lack it, while
     threads render the next pictures. The engine comes first: how it takes gradients depends on the
-    free memory, which must not depend on what is left to encode. That way is returned, in words.
+    free memory, which must not depend on what is left to encode. The records say how, at once.
     """
     lacking = {run.method: set(run.missing()) for run in runs}
     due = set().union(*lacking.values())
     engine = _engine(backbone, prompt, methods, len(store.dataset)) if due else None
+    if engine is not None:
+        runs = [_told(run, engine, methods) if lacking[run.method] else run for run in runs]
     ready = encode_blocks(
         store, backbone, due, workers=workers, batch=batch, progress=progress, stage="evaluate"
     )
@@ -138,7 +141,13 @@ def compute_missing(
             waiting = [run for run in runs if index in lacking[run.method]]
             if engine is not None and waiting:
                 _predict_block(engine, store.read(index), waiting, methods, index)
-    return f"{engine.gradient}: {engine.reason}" if engine is not None else ""
+    return list(runs)
+
+
+def _told(run: Run, engine: Engine, methods: Mapping[str, Method]) -> Run:
+    """Say in the record how gradients are taken."""
+    way = engine.way(methods[run.method])
+    return run if way == run.gradient else replace(run, gradient=way).save()
 
 
 def _engine(

@@ -52,7 +52,7 @@ class Run:
 
     `settings` holds all that the rows depend on; `root / id` is where an image lies. `skipped` says
     why an image has no row; `ignored` counts the files that were never taken for images. `gradient`
-    says how the engine took gradients, and why so.
+    says how the engine took gradients, and why so; nothing where there are none.
     """
 
     dataset: str
@@ -104,7 +104,7 @@ class Run:
         write_atomically(self.folder / "run.json", (text + "\n").encode())
         return self
 
-    def finish(self, skipped: Mapping[str, str], gradient: str = "") -> Run:
+    def finish(self, skipped: Mapping[str, str]) -> Run:
         """Close the record: what was skipped, and the metrics of the rows."""
         if len(skipped) == self.images:
             status: Status = "failed"
@@ -112,7 +112,7 @@ class Run:
         else:
             status, metrics = "finished", self.measure()
         done = replace(self, status=status, skipped=dict(skipped), metrics=metrics, finished=now())
-        return replace(done, gradient=gradient or self.gradient).save()
+        return done.save()
 
     # The rows
 

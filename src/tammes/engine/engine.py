@@ -85,6 +85,14 @@ class Engine:
         """
         return "per image" if self._start is None else self._start.kind
 
+    def way(self, method: Method) -> str:
+        """Say how a method's gradients are taken, and why; nothing where it takes no step."""
+        if not method.tunes:
+            return ""
+        if method.steps > 1:
+            return f"per image: {method.steps} steps"
+        return f"{self.gradient}: {self.reason}"
+
     @torch.no_grad()
     def predict(self, features: Float[Tensor, "b v d"], methods: Sequence[Method]) -> list[Outcome]:
         """Answer for every method, from unit view features (row 0 is the clean view)."""
