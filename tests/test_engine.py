@@ -163,6 +163,7 @@ def test_classes_in_parts_change_nothing(gradient, monkeypatch):
     packed = PackedText(backbone, backbone.causal, prompt)
     assert packed.parts(2**40) == [packed]
     assert [part.classes for part in packed.parts(1)] == [1] * len(NAMES)
+    assert all(part._layers is packed._layers for part in packed.parts(1))  # no copy of weights
     monkeypatch.setattr("tammes.engine.gradient.room", lambda device: 2**18)
     engine = Engine(backbone, prompt, gradient=gradient)
     assert 1 < len(engine._start.pull._parts) < len(NAMES)

@@ -114,10 +114,16 @@ class PackedText:
 
     vectorizes = True
 
-    def __init__(self, backbone: Backbone, tower: CausalText, prompt: Prompt) -> None:
+    def __init__(
+        self,
+        backbone: Backbone,
+        tower: CausalText,
+        prompt: Prompt,
+        layers: Sequence[Layer] | None = None,
+    ) -> None:
         self._backbone, self._tower, self._prompt = backbone, tower, prompt
         self.dtype, self.classes = tower.dtype, len(prompt.tokens)
-        self._layers = [_scaled_queries(layer.folded(), tower.heads) for layer in tower.layers]
+        self._layers = layers or [_scaled_queries(x.folded(), tower.heads) for x in tower.layers]
         self.prefix = prompt.first + len(prompt.context)
         self._lengths = (tower.ends(prompt.tokens) + 1 - self.prefix).tolist()
         rows = [row[self.prefix :][:n] for row, n in zip(prompt.tokens, self._lengths, strict=True)]
@@ -154,7 +160,7 @@ class PackedText:
             return [self]
         rows = self._prompt.tokens.tensor_split(count)
         prompts = [replace(self._prompt, classnames=(), tokens=some) for some in rows]
-        return [PackedText(self._backbone, self._tower, one) for one in prompts]
+        return [PackedText(self._backbone, self._tower, one, self._layers) for one in prompts]
 
     def _by_flex(self, prefixes: Tensor) -> Tensor | None:
         """Use flex_attention where it runs and is worth it; the dense path is always there."""
