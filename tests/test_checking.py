@@ -127,6 +127,19 @@ def test_a_copy_sorted_otherwise_shows_what_is_there(tmp_path: Path):
     assert kinds(again) == ["names"]
 
 
+def test_a_file_of_another_class_takes_no_ones_place(tmp_path: Path):
+    """Every folder of Caltech101 has its image_0001.jpg."""
+    paths = whole("caltech101", tmp_path)
+    test = {row[0] for row in unpacked("caltech101")["test"]}
+    gone = next(p for p in paths if f"{p.parent.name}/{p.name}" in test)
+    other = next(p.parent for p in paths if p.parent != gone.parent)
+    gone.unlink()
+    draw((other / gone.name).with_suffix(".png"))
+    found = check_dataset("caltech101", tmp_path)
+    assert "unpack the archive again" in said(found)
+    assert "another file" not in said(found)
+
+
 def test_half_a_download_is_told(tmp_path: Path):
     paths = whole("dtd", tmp_path)
     paths[-1].unlink()
@@ -261,6 +274,19 @@ def test_names_of_a_split_are_compared(tmp_path: Path):
     split.write_text(json.dumps({"test": rows[:1]}))
     wanted = "split mine.json has 1 classes, eurosat has 10"
     assert wanted in said(check_dataset("eurosat", tmp_path, split=split))
+
+
+def test_another_name_is_no_other_order(tmp_path: Path):
+    names = list(find_entry("eurosat").classnames)
+    assert names[3].startswith("Highway")
+    draw(tmp_path / "Highway" / "Highway_1.png")
+    names[3] = "Motorway"
+    rows = [["x.jpg", i, name] for i, name in enumerate(names)]
+    split = tmp_path / "mine.json"
+    split.write_text(json.dumps({"test": [["Highway/Highway_1.png", 3, "Motorway"]], "val": rows}))
+    found = kinds(check_dataset("eurosat", tmp_path, split=split))
+    assert "names" in found
+    assert "order" not in found
 
 
 def test_names_that_somebody_means_to_use_are_compared(tmp_path: Path):

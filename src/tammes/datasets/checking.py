@@ -209,5 +209,5 @@ def _nothing(search: Search, finding: Finding) -> Check:
 
 
 def _stem(path: str) -> str:
-    """Write a file's name without its ending and its case: what copies agree on."""
-    return PurePosixPath(path).stem.casefold()
+    """Write a path without its ending and its case: what copies agree on."""
+    return str(PurePosixPath(path).with_suffix("")).casefold()

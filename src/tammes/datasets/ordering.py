@@ -36,6 +36,7 @@ def find_order(dataset: Dataset, entry: CatalogEntry) -> Iterator[Finding]:
     told = told_labels([item.id for item in dataset.items], entry)
     own, known = dataset.classnames, entry.classnames
     rows = [(item, told[item.id]) for item in dataset.items if item.id in told]
+    rows = [(item, label) for item, label in rows if item.label != label]  # else its name differs
     wrong = [(item, label) for item, label in rows if not alike(own[item.label], known[label])]
     if not wrong:
         return
