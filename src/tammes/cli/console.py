@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import inspect
 import logging
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -68,6 +69,11 @@ def say(message: str, style: str = "") -> None:
 
     line = Text.assemble(("tammes: ", "bold red" if style == "error" else "bold"), message)
     Console(stderr=True).print(line, soft_wrap=True)
+
+
+def as_typed() -> str:
+    """Write the command that runs."""
+    return shlex.join(["tammes", *sys.argv[1:]])
 
 
 def flowing(command: Callable[..., None]) -> str:

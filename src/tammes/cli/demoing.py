@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Option
 
 from tammes.cli import options
-from tammes.cli.console import say
+from tammes.cli.console import as_typed, say
 
 Out = Annotated[Path, Option("--out", "-o", help="Folder of the runs and of report.html.")]
 Limit = Annotated[int | None, Option(help="Take so many images, spread over the classes.", min=1)]
@@ -29,7 +29,7 @@ def demo(out: Out = Path("demo"), views: options.Views = 64, limit: Limit = None
         f"the pocket model: {', '.join(METHODS)}"
     )
     with Bar() as bar:
-        found = run_demo(out, views=views, limit=limit, progress=bar)
+        found = run_demo(out, views=views, limit=limit, command=as_typed(), progress=bar)
     show(found.runs)
     say(CREDIT)
     say(f"wrote {found.page}: open it in a browser")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from tammes.cli.console import say
+from tammes.cli.console import as_typed, say
 from tammes.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def report(
     if html is not None:
         from tammes.report import write_html
 
-        write_html(runs, html, command=shlex.join(["tammes", *sys.argv[1:]]))
+        write_html(runs, html, command=as_typed())
         say(f"wrote {html}")
     if figures is not None:
         from tammes.report import write_figures
