@@ -8,6 +8,8 @@ import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -15,6 +17,7 @@ from typer.testing import CliRunner
 
 from miniatures import make_benchmarks
 from tammes.cli import app
+from tammes.datasets import load_dataset
 from tammes.errors import DataError, TammesError, UnknownName
 from tammes.evaluate import evaluate
 from tammes.method import METHODS
@@ -25,7 +28,7 @@ from tammes.paper.models import Model, choose_models, find_weights, parse_model
 from tammes.paper.planning import Settings, plan
 from tammes.paper.published import published
 from tammes.paper.registry import FINE, RN50, TABLES, VIT, need_of
-from tammes.paper.running import Runner
+from tammes.paper.running import Runner, deviations
 from tammes.paper.sheets import Cell, Line, Sheet, beside, effect, write_number
 from tammes.paper.writing import WRITERS, Terminal, to_csv, to_json, to_latex, to_markdown
 from tammes.records import load_runs
@@ -383,3 +386,12 @@ def test_a_comparison_is_made_up_for_once_zero_shot_is_there(data, tiny_path, tm
     ]  # fmt: skip
     assert shared
     assert all(again[key].against for key in shared)
+
+
+def test_other_class_names_are_a_deviation(settings: Settings, data: Path):
+    dataset = load_dataset("dtd", data)
+    (job, *_) = plan([Need("dtd")], settings)
+    run: Any = SimpleNamespace(skipped={})
+    named = replace(dataset, classnames=("stripy", *dataset.classnames[1:]))
+    own = set(deviations(run, named, job)) - set(deviations(run, dataset, job))
+    assert own == {"1 class names of its own"}

@@ -11,14 +11,16 @@ import pytest
 from typer.testing import CliRunner
 
 from miniatures import make_benchmarks
+from tammes.backbones.random import random_backbone
 from tammes.cli import app
 from tammes.datasets import CATALOG
 from tammes.errors import DataError
-from tammes.paper import COOP, Need, Subject
+from tammes.paper import COOP, Need, Subject, costing
 from tammes.paper.accounting import Entry, account, runs_behind
-from tammes.paper.costing import COSTS, PLAIN, Cost, read_costs
+from tammes.paper.command import MEASURES
+from tammes.paper.costing import COSTS, ENGINE, PLAIN, Cost, read_costs, write_costs
 from tammes.paper.ledger import page, rewriting, write_ledger
-from tammes.paper.measuring import Book, Measure, read_book
+from tammes.paper.measuring import Book, Measure, read_book, write_book
 from tammes.paper.pricing import build_cost
 from tammes.paper.published import published
 from tammes.paper.registry import ALL, RN50, TABLES, VIT
@@ -246,6 +248,28 @@ def test_the_page_is_written_again_from_what_it_keeps(tmp_path: Path):
     assert b"tammes paper --out paper --ledger paper.md" in first
     with pytest.raises(DataError, match=r"nothing holds no measures\.json"):
         write_ledger(path, tmp_path / "nothing")
+
+
+def test_costs_that_a_folder_lacks_are_not_kept(tmp_path: Path):
+    path, cost = tmp_path / "paper.md", Cost("m", PLAIN, "a-tpt", 100, 64, "a CPU", (0.5, 0.4, 0.6))
+    write_costs({cost.key: cost}, tmp_path / "one" / COSTS)
+    write_book(Book(), tmp_path / "one" / MEASURES)
+    write_ledger(path, tmp_path / "one")
+    write_book(Book(), tmp_path / "other" / MEASURES)
+    write_ledger(path, tmp_path / "other")
+    text = path.read_bytes()
+    write_ledger(path, path.with_suffix(""))
+    assert path.read_bytes() == text
+
+
+def test_the_plain_loop_is_timed_before_the_engine_takes_memory(monkeypatch: pytest.MonkeyPatch):
+    """Rows go by the name that tables know the model by, wherever its weights lie."""
+    monkeypatch.setattr(costing, "_measured", lambda blank, run, device: blank)
+    monkeypatch.setattr(costing._Image, "answer", lambda *_: None)
+    tiny = random_backbone()
+    rows = list(costing.measure_costs("known as", tiny, tiny, ["c-tpt", "a-tpt"], 4, {}))
+    assert [row.what for row in rows[:4]] == [PLAIN, PLAIN, ENGINE, ENGINE]
+    assert {row.model for row in rows} == {"known as"}
 
 
 def test_the_command_writes_the_page(data: Path, tiny_path: Path, tmp_path: Path):

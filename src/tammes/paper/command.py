@@ -110,8 +110,9 @@ def _time(table: Table, session: Session, settings: Settings) -> list[Cost] | Mi
     whole = backbone.dtype == torch.float32
     full = backbone if whole else load_model(session.model, settings, "fp32")
     assert not isinstance(full, Missing)
-    found = []
-    for cost in measure_costs(backbone, full, table.methods, settings.views, read_costs(path)):
+    found, name = [], session.subject.name
+    known = read_costs(path)
+    for cost in measure_costs(name, backbone, full, table.methods, settings.views, known):
         found.append(cost)
         write_costs({**read_costs(path), cost.key: cost}, path)
     return found

@@ -72,17 +72,25 @@ Known = dict[tuple[str | int, ...], Cost]
 
 
 def measure_costs(
-    backbone: Backbone, full: Backbone, methods: Iterable[str], views: int, known: Known
+    model: str,
+    backbone: Backbone,
+    full: Backbone,
+    methods: Iterable[str],
+    views: int,
+    known: Known,
 ) -> Iterator[Cost]:
-    """Measure what is not known of this machine yet; `full` is the model in fp32."""
+    """Measure what is not known of this machine yet; `full` is the model in fp32.
+
+    The engine comes last: what it keeps in memory is no part of the plain loop.
+    """
     device, listed = backbone.device, list(methods)
     size, where = CLASSES.get(device.type, FEW_CLASSES), machine(device)
     image = _Image(backbone, full, size, views)
-    blank = Cost(backbone.name, "", "", size, views, where, (0.0, 0.0, 0.0))
+    blank = Cost(model, "", "", size, views, where, (0.0, 0.0, 0.0))
     work = [
         (replace(blank, what=what, method=name), partial(image.answer, what, METHODS[name]))
-        for name in listed
         for what in (PLAIN, ENGINE)
+        for name in listed
     ]
     work += [
         (replace(blank, what=TERM, method=name, size=count, views=0),

@@ -98,7 +98,7 @@ def write_ledger(path: Path, out: Path) -> None:
         )
     book, costs = read_book(out / MEASURES), read_costs(out / COSTS)
     write_book(book, kept / MEASURES)
-    if costs:
+    if costs or (kept / COSTS).exists():  # else the page would not follow from what is kept
         write_costs(costs, kept / COSTS)
     write_atomically(path, page(book, costs.values(), rewriting(path)).encode())
 

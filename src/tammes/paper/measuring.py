@@ -78,14 +78,13 @@ def measure_all(results: Results, metrics: Sequence[str], known: Book | None = N
     measures = {}
     for key, found in results.found.items():
         old = known.measures.get(key)
-        fresh = (
-            old is None
-            or (old.run, old.resamples) != (found.run.identity, results.resamples)
-            or (not old.against and _zero_shot(results, found) is not None)
-        )
-        wanted = [name for name in metrics if fresh or (old and name not in old.metrics)]
+        if old and (old.run, old.resamples) != (found.run.identity, results.resamples):
+            old = None
+        lone = old and not old.against and _zero_shot(results, found) is not None
+        asked = dict.fromkeys((*metrics, *(old.metrics if old else ())))
+        wanted = [name for name in asked if lone or not old or name not in old.metrics]
         new = _measure(results, found, wanted) if wanted else None
-        joined = _joined(None if fresh else old, new)
+        joined = _joined(old, new)
         measures[key] = replace(joined, made_by=_made_by(found.run))
     dims = {found.subject.name: found.subject for found in results.found.values()}
     subjects = tuple(dims.get(subject.name, subject) for subject in results.subjects)

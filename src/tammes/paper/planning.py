@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tammes.datasets import CATALOG
+from tammes.encoder import Batch
 from tammes.method import METHODS, Method, select_methods
 from tammes.paper.results import Need
 from tammes.views import ViewSettings
@@ -34,7 +35,7 @@ class Settings:
     download: bool = False
     device: str | None = None
     precision: str | None = None
-    batch: int | None = None
+    batch: Batch = None
     workers: int | None = None
     resamples: int = 1000
 

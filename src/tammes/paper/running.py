@@ -15,7 +15,7 @@ from tammes.paper.models import Model, lacking, load_model
 from tammes.paper.planning import VIEWS, Job, Settings, plan
 from tammes.paper.registry import WEIGHTS
 from tammes.paper.results import COCOOP, COOP, Found, Missing, Need, Results, Subject
-from tammes.prompts import Prompt
+from tammes.prompts import Prompt, clean_classnames
 from tammes.records import Run
 
 Say = Callable[[str], None]
@@ -188,6 +188,9 @@ def deviations(run: Run, dataset: Dataset, job: Job) -> tuple[str, ...]:
     entry, found = CATALOG[dataset.name], []
     if entry.images and len(dataset) != entry.images:
         found.append(f"{len(dataset):,} of {entry.images:,} images")
+    names = (clean_classnames(some.classnames) for some in (dataset, entry))
+    if others := sum(own != known for own, known in zip(*names, strict=True)):
+        found.append(f"{others} class names of its own")
     if isinstance(dataset.items[0].source, PackedFile):
         found.append(f"the images of the pack {dataset.items[0].source.archive.name}")
     if run.skipped:
