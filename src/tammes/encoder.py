@@ -30,6 +30,7 @@ Batch: TypeAlias = int | Literal["auto"] | None
 BATCH = {"cpu": 16, "cuda": 512}  # views per pass of the image encoder: a CPU's cache is small
 SIZES = {"cpu": (4, 8, 16, 32, 64), "cuda": (512, 1024, 2048, 4096)}  # what "auto" tries
 GAIN = 1.03  # a larger batch has to be faster by this factor
+ALONE = 16  # CPU threads that each hold a picture's views and a pass of the model
 PATIENCE = 2.0  # seconds per pass after which "auto" tries nothing larger
 SPAN = 0.3  # seconds that a size is timed for: other programs may be in the way
 
@@ -86,7 +87,7 @@ class ImageEncoder:
         def work(some: Sequence[Picture]) -> list[Float[Tensor, "v d"] | str]:
             return self([render(one, settings, self._backbone.preprocessing) for one in some])
 
-        count = workers or torch.get_num_threads()
+        count = workers or min(ALONE, torch.get_num_threads())
         groups = in_groups(chain(first, left), size, block)
         with closing(ahead(work, groups, count, 2 * count, single_threads)) as encoded:
             for rows in encoded:

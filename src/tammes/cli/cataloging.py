@@ -91,7 +91,8 @@ def get(name: Name, root: Root) -> None:
 
     try:
         found = check_dataset(name, root)
-        say(f"{found.name} is here already: nothing is fetched")
+        if found.present:
+            say(f"{found.name} is here already: nothing is fetched")
     except NotHere:
         fetch_dataset(name, root)
         found = check_dataset(name, root)

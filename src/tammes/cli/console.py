@@ -37,7 +37,9 @@ class Commands(TyperGroup):
             where = f"{problem.filename}: " if problem.filename else ""
             raise _refuse(f"{where}{problem.strerror or problem}") from problem
         except RuntimeError as problem:
-            if type(problem).__name__ != "OutOfMemoryError":  # torch's, which is not imported here
+            from tammes.encoder import out_of_memory
+
+            if not out_of_memory(problem):
                 raise
             raise _refuse(f"out of memory: try a smaller --batch ({problem})") from problem
 

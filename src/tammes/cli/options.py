@@ -96,7 +96,7 @@ Workers = Annotated[
     int | None,
     Option(
         help="Threads that decode and render images, and on a CPU encode them. By default one per "
-        "core; on a GPU up to 8.",
+        "core, up to 16; on a GPU up to 8.",
         min=1,
         rich_help_panel=WORK,
     ),

@@ -111,7 +111,10 @@ def entropy_slope(
 
 def room(device: torch.device) -> int:
     """How many bytes one thing may take: 2 GiB of a computer, a quarter of what a GPU has free."""
-    return torch.cuda.mem_get_info(device)[0] // 4 if device.type == "cuda" else 2**31
+    if device.type != "cuda":
+        return 2**31
+    idle = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return (torch.cuda.mem_get_info(device)[0] + idle) // 4  # what torch keeps unused is free too
 
 
 def jacobian_pays(
