@@ -14,10 +14,11 @@ Out = Annotated[Path, Option("--out", "-o", help="Folder of the runs and of repo
 Limit = Annotated[int | None, Option(help="Take so many images, spread over the classes.", min=1)]
 
 
-def demo(out: Out = Path("demo"), views: options.Views = 64, limit: Limit = None) -> None:
+def demo(out: Out = Path("demo"), views: options.Views = 32, limit: Limit = None) -> None:
     """Compare the methods on 300 bundled images, and write a report for the browser.
 
-    Takes about a minute on two cores and needs no download: model and images are in the package.
+    Takes a minute or two on two cores and needs no download: model and images are in the package.
+    With --views 64, as published, it takes half as long again.
     """
     from tammes.cli.reporting import show
     from tammes.demo import CREDIT, METHODS, bundled_images, run_demo
