@@ -395,3 +395,15 @@ def test_other_class_names_are_a_deviation(settings: Settings, data: Path):
     named = replace(dataset, classnames=("stripy", *dataset.classnames[1:]))
     own = set(deviations(run, named, job)) - set(deviations(run, dataset, job))
     assert own == {"1 class names of its own"}
+
+
+def test_datasets_that_are_not_asked_for_are_left_out(data, tiny_path, tmp_path):
+    words = ["paper", "finegrained", "--model", str(tiny_path), "--data-root", str(data), "--out",
+             str(tmp_path), "--views", "2", "--methods", "tpt", "--device", "cpu"]  # fmt: skip
+    answer = CliRunner().invoke(app, [*words, "--datasets", "dtd"])
+    assert answer.exit_code == 0, answer.output
+    assert {run.dataset for run in load_runs(tmp_path)} == {"dtd"}
+    assert "--datasets names others" in (tmp_path / "finegrained.md").read_text()
+    wrong = CliRunner().invoke(app, [*words, "--datasets", "dtdd"])
+    assert wrong.exit_code == 2
+    assert "dtd" in wrong.stderr

@@ -56,6 +56,7 @@ EXAMPLES: Mapping[Callable[..., None], tuple[str, ...]] = {
     paper: (
         "tammes paper finegrained --data-root ~/data",
         "tammes paper all --model ViT-B-16/openai --model RN50/openai --data-root ~/data",
+        "tammes paper finegrained --data-root packs/ --datasets caltech101,oxford_pets",
         "tammes paper finegrained cool --model pocket --data-root packs/ --limit 200 --no-augmix",
         "tammes paper coop --coop model.pth.tar-50 --data-root ~/data",
         "tammes paper reliability cosine --methods zero-shot,tpt,a-tpt --data-root ~/data",

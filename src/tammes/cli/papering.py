@@ -55,6 +55,13 @@ Download = Annotated[
 Limit = Annotated[
     int | None, Option(help="Take so many images per dataset, spread over the classes.", min=1)
 ]
+Datasets = Annotated[
+    str | None,
+    Option(
+        help="Names of `tammes list datasets`, with commas between them: run no others. ImageNet's "
+        "1000 classes take a CPU days."
+    ),
+]
 Seeds = Annotated[str, Option(help="Seeds of repeated runs; all others take the first.")]
 Methods = Annotated[
     str, Option(help="all, or names of `tammes list methods`.", rich_help_panel=options.METHOD)
@@ -93,6 +100,7 @@ def paper(
     ledger: Ledger = None,
     model: Models = None,
     download: Download = False,
+    datasets: Datasets = None,
     limit: Limit = None,
     methods: Methods = "all",
     seeds: Seeds = "0,1,2",
@@ -130,7 +138,8 @@ def paper(
         kept_beside(ledger)  # refuses names that would fail in the end
     tables, figures = choose_tables(names or []), choose_figures(names or [])
     settings = Settings(
-        root=data_root, out=out, limit=limit, seeds=_seeds(seeds), views=views, augmix=augmix,
+        root=data_root, out=out, datasets=_datasets(datasets), limit=limit,
+        seeds=_seeds(seeds), views=views, augmix=augmix,
         methods=tuple(select_methods(methods)), coop=coop, cocoop=cocoop, download=download,
         device=device, precision=precision, batch=batch, workers=workers,
     )  # fmt: skip
@@ -155,6 +164,12 @@ def _show(albums: Iterable[Album]) -> None:
         missing |= dict.fromkeys(album.missing)
     for lack in missing:
         say(f"{lack.needs}: {lack.detail}".removesuffix(": "))
+
+
+def _datasets(text: str | None) -> tuple[str, ...] | None:
+    from tammes.datasets.catalog import find_entry
+
+    return tuple(find_entry(name.strip()).id for name in text.split(",")) if text else None
 
 
 def _seeds(text: str) -> tuple[int, ...]:

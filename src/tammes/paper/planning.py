@@ -19,12 +19,14 @@ VIEWS = 64  # as published
 class Settings:
     """How to run: everything that a command may choose, with what was published as defaults.
 
+    `datasets` are the benchmarks to run, None for all that are here.
     `augmix` replaces the published choice for every dataset; `seeds` are those of repeated runs, of
     which all other runs take the first.
     """
 
     root: Path
     out: Path
+    datasets: tuple[str, ...] | None = None
     limit: int | None = None
     seeds: tuple[int, ...] = (0, 1, 2)
     views: int = VIEWS

@@ -71,6 +71,9 @@ class Datasets:
 
     def find(self, name: str) -> Dataset | Missing:
         """Find the images of a benchmark that are to be answered, or say what was looked for."""
+        chosen = self._settings.datasets
+        if chosen is not None and name not in chosen:
+            return Missing(CATALOG[name].names[0], "left out: --datasets names others")
         found, limit = self.whole(name), self._settings.limit
         return found if isinstance(found, Missing) or limit is None else found.subset(limit)
 
