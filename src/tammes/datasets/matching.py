@@ -39,7 +39,7 @@ def align(dataset: Dataset, entry: CatalogEntry) -> Dataset:
     Where some class cannot be told by its name, its own names stay, and a remark says so.
     """
     own = dataset.classnames
-    if len(own) == entry.classes and all(map(_alike, own, entry.classnames)):
+    if len(own) == entry.classes and all(map(alike, own, entry.classnames)):
         return replace(dataset, classnames=entry.classnames)
     label = match_names(spellings(entry), own)
     kept = [item for item in dataset.items if own[item.label] not in entry.leave_out]
@@ -52,7 +52,8 @@ def align(dataset: Dataset, entry: CatalogEntry) -> Dataset:
     return replace(dataset, classnames=entry.classnames, items=items)
 
 
-def _alike(one: str, other: str) -> bool:
+def alike(one: str, other: str) -> bool:
+    """Tell whether two spellings name the same class."""
     return any(form(one) == form(other) for form in FORMS)
 
 

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from tammes.datasets.catalog import CatalogEntry
 from tammes.datasets.dataset import Dataset, name_some
 from tammes.datasets.findings import Finding
-from tammes.datasets.matching import FORMS, match_names, spellings
+from tammes.datasets.matching import FORMS, alike, match_names, spellings
 
 
 def find_names(names: Sequence[str], entry: CatalogEntry, where: str) -> Iterator[Finding]:
@@ -77,11 +77,6 @@ def told_labels(paths: Sequence[str], entry: CatalogEntry) -> dict[str, int]:
         known |= {name: int(name) for name in numbers}
     found = {path: {known[n] for n in names if n in known} for path, names in candidates.items()}
     return {path: labels.pop() for path, labels in found.items() if len(labels) == 1}
-
-
-def alike(one: str, other: str) -> bool:
-    """Tell whether two spellings name the same class."""
-    return any(form(one) == form(other) for form in FORMS)
 
 
 def same_set(names: Sequence[str], others: Sequence[str]) -> bool:
