@@ -276,7 +276,8 @@ def test_a_report_has_many_forms(runs: Path, tmp_path: Path) -> None:
 def test_limits_and_bad_images(photos: Path, tmp_path: Path, model: tuple[str, ...]) -> None:
     (photos / "cat" / "1.png").write_bytes(b"no image")
     words = ("bench", "--data", photos, "--out", tmp_path / "runs", *model)
-    result = tammes(*words, "--methods", "zero-shot", "--limit", 4)
+    result = tammes(*words, "--methods", "zero-shot", "--limit", 4, code=1)
+    assert "1 image could not be read" in result.stderr
     assert "cat/1.png" in result.stdout
     assert recorded(tmp_path / "runs")["images"] == 4
     assert list(recorded(tmp_path / "runs")["skipped"]) == ["cat/1.png"]

@@ -21,6 +21,7 @@ from PIL import Image
 from rich.console import Console
 
 from fake_runs import NAMES, fake_images, fake_runs
+from tammes import report
 from tammes.calibration import measure
 from tammes.errors import DataError, MissingExtra, StoreError
 from tammes.records import Run, load_runs
@@ -107,13 +108,23 @@ def test_image_independent_share_is_of_the_images_that_have_one(runs):
     assert 0.9 < shares["a-tpt"].low <= shares["a-tpt"].value <= shares["a-tpt"].high < 1
 
 
+def text_of(summary: report.Summary) -> str:
+    """What a wide terminal shows."""
+    console = Console(width=300, record=True, file=io.StringIO())
+    console.print(Terminal(summary))
+    return console.export_text()
+
+
 def test_an_unfinished_run_is_compared_on_what_it_shares(runs, tmp_path):
     """The rows are of other images in another order: pairing goes by id."""
     zero_shot, tpt = (next(r for r in runs if r.method == m) for m in ("zero-shot", "tpt"))
     rows = tpt.rows()
     fewer = replace(tpt, folder=tmp_path, blocks=1, skipped={}, status="running")
     fewer.write_rows(0, rows.take(np.arange(len(rows))[::-1][:70]))
-    (comparison,) = summarize([zero_shot, fewer], 50).comparisons
+    summary = summarize([zero_shot, fewer], 50)
+    (comparison,) = summary.comparisons
+    assert "Unfinished: tpt lacks 50" in to_markdown(summary)
+    assert "Unfinished: tpt lacks 50" in text_of(summary)
     shared = [r.outcomes().take(np.arange(len(rows))[::-1][:70]) for r in (tpt, zero_shot)]
     assert comparison.row("tpt").against["zero-shot"] == paired_differences(
         *shared, ("accuracy", "ece"), 50
@@ -126,6 +137,8 @@ def test_a_run_without_rows_is_named(runs, tmp_path):
     lost = replace(runs[0], dataset="lost", folder=tmp_path / "nowhere")
     summary = summarize([*runs, lost], 20)
     assert list(summary.unread) == [f"{lost.method} on lost"]
+    assert f"Not in this report: {lost.method} on lost" in to_markdown(summary)
+    assert f"Not in this report: {lost.method} on lost" in text_of(summary)
     assert (
         "Not in this report" in write_html([runs[0], lost], tmp_path / "r.html", "", 20).read_text()
     )

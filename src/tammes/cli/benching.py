@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option
+from typer import Exit, Option
 
 from tammes.cli import data as of_data
 from tammes.cli import options
@@ -111,6 +111,10 @@ def bench(
                     views=settings, batch=batch, workers=workers, progress=bar,
                 )  # fmt: skip
     show(runs)
+    if skipped := {(run.dataset, name) for run in runs for name in run.skipped}:
+        count = f"{len(skipped)} image{'s' if len(skipped) > 1 else ''}"
+        say(f"{count} could not be read: the tables say which, and every run.json why")
+        raise Exit(1)
 
 
 def _choose(

@@ -143,6 +143,8 @@ def paper(
         methods=tuple(select_methods(methods)), coop=coop, cocoop=cocoop, download=download,
         device=device, precision=precision, batch=batch, workers=workers,
     )  # fmt: skip
+    if not data_root.is_dir():
+        say(f"no folder {data_root}: no benchmark will be found (--data-root says where they are)")
     with Bar() as bar:
         runner = Runner(choose_models(model or []), settings, say, bar)
         for sheet in run_tables(tables, runner, settings):

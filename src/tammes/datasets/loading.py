@@ -63,7 +63,11 @@ def _load_folder(path: Path, part: str, classnames: Names | None) -> Dataset:
     if has_shards(path):
         return read_shards(path, part, classnames, name)
     if (path / LABELS).is_file():
-        return read_table(path / LABELS, path, listed(classnames), name)
+        found = read_table(path / LABELS, path, listed(classnames), name)
+        said = (
+            f"{LABELS} there names the images and labels; files that it does not list are left out"
+        )
+        return replace(found, remarks=(*found.remarks, said))
     return read_image_folder(path, by_folder(classnames), name)
 
 

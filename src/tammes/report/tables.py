@@ -53,6 +53,23 @@ def skipped_note(comparison: Comparison, limit: int = 5) -> str:
     return f"Skipped {len(comparison.skipped)}: {', '.join(listed)}{rest}"
 
 
+def unfinished_note(comparison: Comparison) -> str:
+    """Say which methods still lack answers: images come class by class, so a part misleads."""
+    if not comparison.unfinished:
+        return ""
+    lacking = ", ".join(f"{name} lacks {count}" for name, count in comparison.unfinished.items())
+    return (
+        f"Unfinished: {lacking} of the images, and not every class may have been seen. The command "
+        "that began these runs finishes them"
+    )
+
+
+def unread_note(summary: Summary) -> str:
+    """Name the runs that no table shows."""
+    listed = [f"{name} ({why})" for name, why in summary.unread.items()]
+    return f"Not in this report: {'; '.join(listed)}" if listed else ""
+
+
 # --- terminal -----------------------------------------------------------------------------------
 
 
@@ -64,6 +81,8 @@ class Terminal:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Lay the tables out in the width that there is."""
+        if note := unread_note(self._summary):
+            yield Padding(Text(note, style="bold red"), (0, 0, 1, 0))
         for comparison in self._summary.comparisons:
             yield from _terminal(comparison, options.max_width)
         yield Text(notes(self._summary), style="dim")
@@ -71,6 +90,8 @@ class Terminal:
 
 def _terminal(comparison: Comparison, width: int) -> Iterator[RenderableType]:
     yield Text(f"{comparison.name} · {comparison.images}", style="bold")
+    if note := unfinished_note(comparison):
+        yield Text(note, style="bold red")
     yield Padding(Text(verdict(comparison).headline), (0, 0, 1, 0))
     for columns in _fit(METRIC_COLUMNS, width):
         yield _grid(comparison, columns)
@@ -113,7 +134,8 @@ def to_markdown(summary: Summary) -> str:
         f"### {_plain(_caption(found))}\n\n{_markdown_table(*_glance(found))}\n"
         for found in overviews(summary)
     ]
-    return "\n".join([*glance, *map(_markdown, summary.comparisons), notes(summary), ""])
+    unread = [f"**{_plain(note)}**\n"] if (note := unread_note(summary)) else []
+    return "\n".join([*unread, *glance, *map(_markdown, summary.comparisons), notes(summary), ""])
 
 
 def _markdown(comparison: Comparison) -> str:
@@ -122,6 +144,7 @@ def _markdown(comparison: Comparison) -> str:
     rows = [[_plain(r.method), f"{r.images}", *_one_line(r, columns)] for r in comparison.rows]
     parts = (
         f"### {_plain(comparison.name)}",
+        f"**{_plain(note)}**" if (note := unfinished_note(comparison)) else "",
         _plain(str(verdict(comparison))),
         _markdown_table(head, rows),
         _plain(skipped_note(comparison)),
