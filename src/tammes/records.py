@@ -241,7 +241,9 @@ def load_run(folder: str | Path) -> Run:
     except OSError as problem:
         raise StoreError(f"cannot read {path}: {problem.strerror or problem}") from problem
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
-        raise StoreError(f"{path} is not the record of a run: {problem!r}") from problem
+        raise StoreError(
+            f"{path} is not the record of a run: {problem!r}. Delete its folder to run it again"
+        ) from problem
     if run.identity != identity or run.status not in get_args(Status):
         raise StoreError(f"{path} was edited: its settings are not the ones of its rows")
     return run

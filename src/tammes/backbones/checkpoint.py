@@ -44,7 +44,9 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
         *(OSError, RuntimeError, ValueError, KeyError, EOFError, TypeError, AttributeError),
         *(pickle.UnpicklingError, zipfile.BadZipFile, SafetensorError, StopIteration),
     ) as problem:
-        first = str(problem).split("\n")[0][:200]
+        told = str(problem).split("\n")[0][:200]
+        telling = (OSError, RuntimeError, ValueError, zipfile.BadZipFile, SafetensorError)
+        first = told if isinstance(problem, telling) else "it holds something else than tensors"
         raise WeightsError(
             f"cannot read {path}: {first}. Expected safetensors, a state dict that torch.load "
             "reads with weights_only=True, or an OpenAI JIT archive; it may be damaged or half "

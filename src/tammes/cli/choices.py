@@ -19,7 +19,9 @@ def read_classes(classes: str | None, file: Path | None) -> list[str]:
         return [name.strip() for name in classes.split(",")]
     if file is not None and classes is None:
         return _read(file)
-    raise TammesError("name the classes: either --classes cat,dog or --classes-file FILE")
+    if file is not None:
+        raise TammesError("the classes come from --classes or from --classes-file: not both")
+    raise TammesError("name the classes: --classes cat,dog, or a file with one name per line")
 
 
 def _read(path: Path) -> list[str]:
