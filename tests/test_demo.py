@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import socket
 from importlib import resources
@@ -14,9 +15,9 @@ from torch.nn.functional import normalize
 from typer.testing import CliRunner
 
 from tammes import METHODS, Backbone, Engine, Prompt, load_backbone, tune
-from tammes.cli import app
+from tammes.cli import app, demoing
 from tammes.datasets.catalog import find_entry
-from tammes.demo import CREDIT, bundled_images, run_demo
+from tammes.demo import CREDIT, VIEWS, bundled_images, run_demo
 from tammes.demo import METHODS as SHOWN
 from tammes.encoder import ImageEncoder
 from tammes.report import FORMATS, summarize
@@ -93,7 +94,7 @@ def test_the_bundled_images_are_caltech101s() -> None:
 
 @pytest.mark.usefixtures("offline")
 def test_the_demo_writes_a_page_without_a_network(tmp_path: Path) -> None:
-    demo = run_demo(tmp_path, views=4, limit=40)
+    demo = run_demo(tmp_path, views=4, images=bundled_images().subset(40))
     assert [run.method for run in demo.runs] == list(SHOWN)
     page = demo.page.read_text("utf-8")
     assert demo.page == tmp_path / "report.html"
@@ -103,8 +104,13 @@ def test_the_demo_writes_a_page_without_a_network(tmp_path: Path) -> None:
     for word in (*SHOWN, "Accuracy", "ECE", "SCE", "AD", "Gap", "Indep."):
         assert word in markdown
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
-    run_demo(tmp_path, views=4, limit=40)
+    run_demo(tmp_path, views=4, images=bundled_images().subset(40))
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")} == before
+
+
+def test_the_command_takes_as_many_views_as_the_demo() -> None:
+    """The command line imports nothing heavy before it runs, so it writes the number again."""
+    assert inspect.signature(demoing.demo).parameters["views"].default == VIEWS
 
 
 def test_the_command_shows_the_table_and_names_the_photographers(tmp_path: Path) -> None:

@@ -40,17 +40,15 @@ def run_demo(
     out: str | Path = "demo",
     *,
     views: int = VIEWS,
-    limit: int | None = None,
+    images: Dataset | None = None,
     command: str = "tammes demo",
     progress: Progress | None = None,
 ) -> Demo:
-    """Run the published methods over the bundled images and write `report.html`.
+    """Run the published methods over the bundled `images`, or some of them; write `report.html`.
 
     Folders and files are those of `evaluate`: interrupted, the same call finishes the rest.
     """
-    backbone, dataset = load_backbone(MODEL), bundled_images()
-    if limit is not None:
-        dataset = dataset.subset(limit)
+    backbone, dataset = load_backbone(MODEL), bundled_images() if images is None else images
     runs = evaluate(
         dataset,
         backbone,

@@ -24,13 +24,14 @@ def demo(out: Out = Path("demo"), views: options.Views = 32, limit: Limit = None
     from tammes.demo import CREDIT, METHODS, bundled_images, run_demo
     from tammes.progress import Bar
 
-    images = bundled_images() if limit is None else bundled_images().subset(limit)
+    images = bundled_images()
+    images = images if limit is None else images.subset(limit)
     say(
         f"{len(images)} images of {len(images.classnames)} classes (Caltech101), {views} views, "
         f"the pocket model: {', '.join(METHODS)}"
     )
     with Bar() as bar:
-        found = run_demo(out, views=views, limit=limit, command=as_typed(), progress=bar)
+        found = run_demo(out, views=views, images=images, command=as_typed(), progress=bar)
     show(found.runs)
     say(CREDIT)
     say(f"wrote {found.page}: open it in a browser")
