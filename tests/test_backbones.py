@@ -324,6 +324,34 @@ def test_folded_norms_change_no_feature(architecture: str) -> None:
         torch.testing.assert_close(fast(pixels), tower(pixels), atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize("size", [63, 64, 160])
+def test_padding_as_tensorflow_does_becomes_torchs_own(size: int) -> None:
+    import timm
+    from timm.layers import Conv2dSame
+
+    tower = awake(timm.create_model("tf_efficientnet_lite0", num_classes=8))
+    assert any(isinstance(m, Conv2dSame) for m in tower.modules())
+    fast = folded(tower, size)
+    assert fast is not None
+    assert not any(isinstance(m, Conv2dSame) for m in fast.modules())
+    pixels = torch.randn(2, 3, size, size)
+    with torch.no_grad():
+        torch.testing.assert_close(fast(pixels), tower(pixels), atol=1e-4, rtol=1e-4)
+
+
+def test_a_tower_that_tells_left_from_right_is_not_mirrored() -> None:
+    from timm.layers import Conv2dSame
+
+    layers = Conv2dSame(3, 4, 3, stride=2), torch.nn.BatchNorm2d(4), torch.nn.Flatten()
+    tower = awake(torch.nn.Sequential(*layers))
+    fast = folded(tower, 8)
+    assert fast is not None
+    assert any(isinstance(m, Conv2dSame) for m in fast.modules())
+    pixels = torch.randn(2, 3, 8, 8)
+    with torch.no_grad():
+        torch.testing.assert_close(fast(pixels), tower(pixels), atol=1e-4, rtol=1e-4)
+
+
 def test_a_tower_without_norms_to_fold_is_left_alone() -> None:
     assert folded(torch.nn.Conv2d(3, 4, 3), 8) is None
 

@@ -15,8 +15,9 @@ import tammes.encoder
 from tammes import Backbone
 from tammes.backbones.random import random_backbone
 from tammes.datasets import Item
-from tammes.encoder import ImageEncoder, find_batch, single_threads, views_per_pass
+from tammes.encoder import ImageEncoder, find_batch, views_per_pass
 from tammes.errors import TammesError
+from tammes.threads import single_threads
 from tammes.views import ViewSettings, render_ahead
 
 FULL = {

@@ -97,6 +97,28 @@ def test_both_gradients_serve_every_published_method(name):
         )
 
 
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_of_a_cpu_change_nothing(threads: int, monkeypatch: pytest.MonkeyPatch):
+    backbone = BACKBONES["causal"]
+    prompt = Prompt.from_template(backbone, NAMES)
+    features, chosen = views_of(backbone, 7, 12, 5), list(METHODS.values())
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        alone = Engine(backbone, prompt).predict(features, chosen)
+        torch.set_num_threads(threads)
+        monkeypatch.setattr("tammes.engine.engine.TOKENS_PER_THREAD", 64)  # a pass per image
+        several = Engine(backbone, prompt).predict(features, chosen)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    for one, other in zip(alone, several, strict=True):
+        assert not other.logits.requires_grad
+        for name in ("logits", "angle", "cosine", "text", "losses"):
+            expected = getattr(one, name)
+            torch.testing.assert_close(getattr(other, name), expected, atol=2e-5, rtol=0)
+
+
 @given(st.permutations(range(6)), st.integers(1, 6))
 def test_batch_and_order_change_nothing(order, size):
     backbone = BACKBONES["causal"]

@@ -24,8 +24,8 @@ from tammes.errors import StoreError, UnknownName
 from tammes.features import FeatureStore, encode_missing
 from tammes.images import open_image
 from tammes.storage import PARTIAL, digest, slug, sweep_partial, write_atomically
+from tammes.threads import ahead
 from tammes.views import ViewSettings, device_renders, views_of
-from tammes.views.ahead import ahead
 
 SETTINGS = ViewSettings(count=4, augmix=True, seed=3)
 

@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "tammes"
 LAYERS = [  # from the ground up
     ["errors"],
     ["objectives", "regularizers", "calibration", "statistics"],
-    ["preprocessing", "images", "storage", "progress"],
+    ["preprocessing", "images", "storage", "progress", "threads"],
     ["method", "backbones", "datasets"],
     ["prompts"],
     ["views", "tuner"],

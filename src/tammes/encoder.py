@@ -5,11 +5,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import chain, islice
 from numbers import Integral
-from threading import Barrier
 from typing import Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -21,8 +19,9 @@ from torch.nn.functional import normalize
 from tammes.backbones import Backbone
 from tammes.backbones.compiling import filled
 from tammes.errors import TammesError
+from tammes.threads import ahead, single_threads
 from tammes.views import Picture, ViewSettings, device_renders, render_ahead
-from tammes.views.ahead import ahead, in_groups, render
+from tammes.views.ahead import in_groups, render
 
 CPU = torch.device("cpu")
 Batch: TypeAlias = int | Literal["auto"] | None
@@ -128,27 +127,6 @@ class ImageEncoder:
             "(--batch %d starts there)", size, smaller, smaller,
         )  # fmt: skip
         self.batch = smaller
-
-
-def single_threads(count: int) -> ThreadPoolExecutor:
-    """Start threads that compute alone each, and leave the caller's as they are.
-
-    For OpenMP torch sets a number per thread, but for MKL one for all: it is set back once every
-    thread has started.
-    """
-    before, started = torch.get_num_threads(), Barrier(count + 1)
-
-    def begin() -> None:
-        torch.get_num_threads()  # a new thread takes the number for all when it is first needed
-        torch.set_num_threads(1)
-        started.wait()
-
-    pool = ThreadPoolExecutor(count)
-    for _ in range(count):
-        pool.submit(begin)
-    started.wait()
-    torch.set_num_threads(before)
-    return pool
 
 
 def views_per_pass(backbone: Backbone, batch: Batch = None) -> int:

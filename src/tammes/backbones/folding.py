@@ -2,6 +2,8 @@
 
 A batch norm behind a convolution is an affine map per channel, which the convolution's own weights
 can hold. Channels-last is the layout that the CPU's convolution kernels are written for.
+TensorFlow's padding, of which a convolution with a stride has more at the end than at the start, is
+a copy of the picture for torch; on the mirrored picture it is torch's own padding.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ def folded(tower: nn.Module, size: int) -> nn.Module | None:
         fused = fuse_conv_bn_eval(convolution.float(), norm.float())  # rounded once
         _replace(copy, places[convolution], fused.to(kind))
         _replace(copy, places[norm], _rest(norm))
-    return copy.requires_grad_(False).to(memory_format=torch.channels_last)
+    whole = _mirrored(copy.requires_grad_(False), size)
+    return whole.to(memory_format=torch.channels_last)
 
 
 def _pairs(tower: nn.Module, size: int) -> list[tuple[nn.Conv2d, Any]]:
@@ -63,3 +66,55 @@ def _rest(norm: Any) -> nn.Module:
 def _replace(tower: nn.Module, place: str, module: nn.Module) -> None:
     parent, _, name = place.rpartition(".")
     setattr(tower.get_submodule(parent), name, module)
+
+
+# --- the mirrored picture -----------------------------------------------------------------------
+
+
+class _Mirrored(nn.Module):
+    """A tower whose kernels are mirrored, and what it looks at."""
+
+    def __init__(self, tower: nn.Module) -> None:
+        super().__init__()
+        self.tower = tower
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        return self.tower(pixels.flip(2, 3))
+
+
+def _mirrored(tower: nn.Module, size: int) -> nn.Module:
+    """Mirror a tower that pads as TensorFlow does, where that changes no answer."""
+    padded = [name for name, module in tower.named_modules() if _pads_as_tensorflow(module)]
+    if not padded:
+        return tower
+    copy = deepcopy(tower)
+    for name, module in list(copy.named_modules()):
+        if isinstance(module, nn.Conv2d):
+            module.weight = nn.Parameter(module.weight.flip(2, 3), requires_grad=False)
+            if name in padded:
+                _replace(copy, name, _with_own_padding(module))
+    mirrored = _Mirrored(copy)
+    pixels = torch.rand(1, 3, size, size, generator=torch.Generator().manual_seed(0))
+    pixels = pixels.to(next(tower.parameters()))
+    with torch.no_grad():
+        same = torch.allclose(mirrored(pixels), tower(pixels), atol=1e-3, rtol=1e-3)
+    return mirrored if same else tower
+
+
+def _pads_as_tensorflow(module: nn.Module) -> bool:
+    from timm.layers import Conv2dSame
+
+    return isinstance(module, Conv2dSame)
+
+
+def _with_own_padding(convolution: nn.Conv2d) -> nn.Conv2d:
+    """Pad by half a kernel at the start, and as far as the stride reaches at the end."""
+    height, width = convolution.kernel_size
+    own = nn.Conv2d(
+        convolution.in_channels, convolution.out_channels, (height, width),
+        padding=(height // 2, width // 2), groups=convolution.groups,
+        bias=convolution.bias is not None, device="meta",
+    )  # fmt: skip
+    own.stride, own.dilation = convolution.stride, convolution.dilation
+    own.weight, own.bias = convolution.weight, convolution.bias
+    return own

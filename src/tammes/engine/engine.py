@@ -19,8 +19,10 @@ from tammes.method import Method
 from tammes.objectives import mean_entropy, most_confident
 from tammes.prompts import Prompt
 from tammes.regularizers import Term, mean_cosine, nearest_angles
+from tammes.threads import ahead, single_threads
 
 TOKENS_PER_PASS = {"cpu": 8192, "cuda": TOKENS}
+TOKENS_PER_THREAD = 1024  # that a CPU thread reads at once: its cache is small
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,16 +130,28 @@ class Engine:
     def _read_all(
         self, features: Tensor, contexts: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Encode the contexts, a few per pass; give what `_read` does, and mean class features."""
-        read, total = [], torch.zeros(())
-        for some, tuned in zip(
-            features.split(self._per_pass), contexts.split(self._per_pass), strict=True
-        ):
-            text = self._encode(tuned)
-            read.append(self._read(some, text))
-            total = total.to(text) + text.sum(dim=0)
-        logits, angle, cosine = (torch.cat(parts) for parts in zip(*read, strict=True))
-        return logits, angle, cosine, normalize(total, dim=-1)
+        """Encode the contexts, a few per pass; give what `_read` does, and mean class features.
+
+        Passes of a CPU are small and run side by side, a thread each: in one large pass of all
+        threads every layer waits for the slowest, and no cache holds what it writes.
+        """
+
+        @torch.no_grad()  # which each thread has to say for itself
+        def read(some: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:
+            text = self._encode(some[1])
+            return *self._read(some[0], text), text.sum(dim=0)[None]
+
+        size, threads = self._per_pass, 1
+        if features.device.type == "cpu":
+            size = power_of_two(TOKENS_PER_THREAD // self._encode.tokens)
+            threads = min(torch.get_num_threads(), -(-len(features) // size))
+        passes = zip(features.split(size), contexts.split(size), strict=True)
+        if threads > 1:
+            found = [*ahead(read, passes, threads, 2 * threads, single_threads)]
+        else:
+            found = [read(some) for some in passes]
+        logits, angle, cosine, sums = (torch.cat(parts) for parts in zip(*found, strict=True))
+        return logits, angle, cosine, normalize(sums.sum(dim=0), dim=-1)
 
     def _one_for_all(self, glance: Glance, method: Method) -> tuple[Tensor, Tensor]:
         """Tune once, for every image of every batch: no image has a say in this method."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from threading import Lock
@@ -21,6 +19,7 @@ from tammes.backbones import Backbone
 from tammes.errors import ImageError, UnknownName
 from tammes.images import Source, decode, open_image
 from tammes.preprocessing import Preprocessing
+from tammes.threads import ahead
 from tammes.views.parameters import ViewSettings
 from tammes.views.rendering import render_views
 from tammes.views.sampling import sample_views
@@ -33,7 +32,6 @@ PICTURES = 64  # that it decodes together
 GROUPS = 2  # rendered ahead on a device, whose memory is scarce
 
 Given = TypeVar("Given")
-Made = TypeVar("Made")
 Rendered: TypeAlias = Float[Tensor, "v 3 s s"] | str  # or the reason why there is none
 _one_at_a_time = Lock()  # what is held while rendering on a device is larger than what comes out
 
@@ -94,26 +92,6 @@ def render_ahead(
     ) as rendered:
         for group in rendered:
             yield from group
-
-
-def ahead(
-    work: Callable[[Given], Made],
-    given: Iterable[Given],
-    workers: int,
-    waiting: int,
-    threads: Callable[[int], ThreadPoolExecutor] = ThreadPoolExecutor,
-) -> Generator[Made]:
-    """Map in threads and in order, at most so many results ahead of whoever takes them."""
-    pool, results = threads(workers), deque[Future[Made]]()
-    try:
-        for one in given:
-            results.append(pool.submit(work, one))
-            if len(results) > waiting:
-                yield results.popleft().result()
-        while results:
-            yield results.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def in_groups(
