@@ -127,7 +127,9 @@ def test_wrong_shards_are_refused(tmp_path: Path, files: dict[str, bytes], said:
 
 def test_shards_need_names_and_leave_out_what_has_no_label(tmp_path: Path):
     shard(tmp_path / "0.tar", {**samples([0]), "b.webp": b"x", "notes.txt": b"x"})
-    with pytest.raises(DataError, match=r"no classnames\.txt beside the shards: pass classnames"):
+    with pytest.raises(
+        DataError, match=r"no classnames\.txt beside the shards: name the classes: --classes-file"
+    ):
         load_dataset(tmp_path)
     dataset = load_dataset(tmp_path, classnames=["cat"])
     assert dataset.ignored == ("0.tar/b.webp", "0.tar/notes.txt")
@@ -211,7 +213,7 @@ def test_a_saved_benchmark_takes_the_catalogs_order(library: Any, tmp_path: Path
 
 def test_numbers_without_names_need_class_names(library: Any, tmp_path: Path):
     path = saved(library, tmp_path / "pets", None)
-    with pytest.raises(DataError, match="numbers without names: pass classnames"):
+    with pytest.raises(DataError, match="numbers without names: name the classes: --classes-file"):
         load_dataset(path)
     assert shown(load_dataset(path, classnames=["a", "b"])) == {"test/0": "b", "test/1": "a"}
 

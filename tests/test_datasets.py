@@ -363,7 +363,7 @@ def test_templates_hold_one_hole_each():
 def test_an_unknown_spec_names_the_place_and_the_nearest_benchmark(tmp_path: Path):
     with pytest.raises(DataError, match=r"no file or folder /.*ucf10,.*Did you mean 'ucf101'"):
         load_dataset("ucf10")
-    with pytest.raises(DataError, match=r"dtd needs root=.*root/dtd/images"):
+    with pytest.raises(DataError, match=r"dtd needs the folder.*--root DIR.*DIR/dtd/images"):
         load_dataset("dtd")
     with pytest.raises(DataError, match="no such folder"):
         load_dataset("dtd", tmp_path / "nowhere")

@@ -12,13 +12,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 from typer.testing import CliRunner
 
 from miniatures import make_benchmarks
 from tammes.cli import app
 from tammes.datasets import load_dataset
-from tammes.errors import DataError, TammesError, UnknownName
+from tammes.errors import DataError, TammesError, UnknownName, WeightsError
 from tammes.evaluate import evaluate
 from tammes.method import METHODS
 from tammes.paper import Need, running
@@ -26,11 +28,12 @@ from tammes.paper.command import choose_tables, run_tables
 from tammes.paper.measuring import average, read_book
 from tammes.paper.models import Model, choose_models, find_weights, parse_model
 from tammes.paper.planning import Settings, plan
-from tammes.paper.published import published
+from tammes.paper.published import PublishedCell, published
 from tammes.paper.registry import FINE, RN50, TABLES, VIT, need_of
 from tammes.paper.running import Runner, deviations
-from tammes.paper.sheets import Cell, Line, Sheet, beside, effect, write_number
+from tammes.paper.sheets import Cell, Line, Panel, Sheet, beside, effect, write_number
 from tammes.paper.writing import WRITERS, Terminal, to_csv, to_json, to_latex, to_markdown
+from tammes.prompts import build_prompt
 from tammes.records import load_runs
 from tammes.statistics import Interval
 
@@ -229,7 +232,10 @@ def test_seeds_give_a_deviation_and_a_mean(models: list[Model], settings: Settin
     assert len(values) == 2
     assert cell.interval
     assert cell.interval.value == pytest.approx(abs(values[0] - values[1]) / 2**0.5, abs=1e-4)
-    assert cell.note == f"mean {sum(values) / 2:.2f}"
+    mean = f"{sum(values) / 2:.2f} ±"
+    assert str(cell).startswith(mean)
+    for write in (to_markdown, to_latex, to_csv):
+        assert mean.replace("±", r"$\pm$" if write is to_latex else "±") in write(sheet)
     alone = sheet_of("random", models[:1], replace(settings, seeds=(3,)))
     (row,) = [r for r in alone.panels[0].rows if r.label == "every method"]
     assert "needs two seeds" in str(row.lines[0].cells[0])
@@ -275,12 +281,38 @@ def test_formats_say_the_same(finegrained: Sheet):
     assert "not run: needs Food101" in markdown
     assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 2
     assert "2 of 11" in markdown
+    assert "2 of 11" in latex
+    assert "reproduce nothing" in latex
+
+
+def only_published(panel: Panel) -> Panel:
+    """Forget what was measured."""
+    rows = (
+        replace(row, lines=tuple(line for line in row.lines if line.kind == "published"))
+        for row in panel.rows
+    )
+    return replace(panel, notes=(), rows=tuple(rows))
+
+
+@pytest.mark.parametrize("width", [60, 80, 240])
+def test_the_terminal_names_columns_that_hold_nothing_of_ours(finegrained: Sheet, width: int):
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(Terminal(replace(finegrained, missing=())))
+    text = console.export_text()
+    assert all(len(line.rstrip()) <= width for line in text.splitlines())
+    flat = " ".join(text.split())
+    said = "Not run, so published alone and in the files: ImageNet, Flowers102, Food101, SUN397,"
+    assert flat.count(said) == 2
+    assert "not run: needs Food101" not in flat
+    assert flat.count("Food101") == 2
+    shown = flat.rpartition("ECE (%)")[2]
+    assert all(name in shown for name in ("DTD", "EuroSAT", "Average"))
 
 
 @pytest.mark.parametrize("width", [60, 100, 240])
 def test_the_terminal_shows_every_column_once(finegrained: Sheet, width: int):
     console = Console(width=width, record=True, file=io.StringIO())
-    panels = tuple(replace(panel, notes=()) for panel in finegrained.panels)
+    panels = tuple(map(only_published, finegrained.panels))
     console.print(Terminal(replace(finegrained, panels=panels, notes=(), missing=())))
     text = console.export_text()
     assert all(len(line.rstrip()) <= width for line in text.splitlines())
@@ -306,8 +338,35 @@ def test_marks_follow_the_intervals():
     assert (effect(apart, True), effect(apart, False), effect(same, True), effect(None, True)) == (
         "better", "worse", "same", "",
     )  # fmt: skip
-    assert beside(Interval(60.0, 59.0, 61.0), 60.5) == (Interval(-0.5, -1.5, 0.5), "same")
-    assert beside(Interval(60.0, 59.0, 61.0), 62.0)[1] == ""
+    cell = Cell(interval=Interval(60.0, 59.0, 61.0))
+    assert beside(cell, printed("60.5")) == (Interval(-0.5, -1.55, 0.55), "same")
+    assert beside(cell, printed("62.0"))[1] == ""
+    assert beside(replace(cell, few=True), printed("62.0"))[1] == "same"
+
+
+@given(st.floats(0, 100), st.floats(0, 5), st.floats(-5, 5), st.sampled_from(["Acc", "ECE", "AD"]))
+def test_no_number_differs_from_itself(value: float, width: float, bias: float, metric: str):
+    """A calibration error may lie outside its own interval, which leaves the bias out."""
+    shown = f"{value:.2f}"
+    middle = value + (bias if metric == "ECE" else 0)
+    cell = Cell(interval=Interval(value, middle - width, middle + width))
+    assert beside(cell, printed(shown, metric))[1] == "same"
+    assert beside(cell, printed(f"{value + width + 0.02:.2f}", metric))[1] == ""
+
+
+def printed(text: str, metric: str = "Acc") -> PublishedCell:
+    return PublishedCell("tab:finegrained", VIT, "", "TPT", metric, "dtd", text)
+
+
+def test_printed_numbers_have_a_last_digit():
+    steps = {text: printed(text).step for text in ("50,000", "66.7", "2.38", "±.12", "±.0.11")}
+    assert steps == {"50,000": 1, "66.7": 0.1, "2.38": 0.01, "±.12": 0.01, "±.0.11": 0.01}
+
+
+def test_averages_of_numbers_outside_their_intervals():
+    found = average([(1, Interval(1.1, 0.0, 0.7)), (1, Interval(1.1, 0.0, 0.7))])
+    assert (found.value, found.low) == pytest.approx((1.1, 0.35 - 0.35 / 2**0.5))
+    assert found.high == pytest.approx(0.35 + 0.35 / 2**0.5)
 
 
 def test_intervals_of_independent_datasets_add_in_quadrature():
@@ -366,10 +425,6 @@ def test_the_command(data: Path, tiny_path: Path, tmp_path: Path):
     assert refused.exit_code == 2
 
 
-def test_errors_of_the_command_are_of_the_family():
-    assert issubclass(UnknownName, TammesError)
-
-
 def test_a_comparison_is_made_up_for_once_zero_shot_is_there(data, tiny_path, tmp_path):
     """The table of seeds runs no zero-shot; a later table compares the same runs to it."""
     settings = Settings(data, tmp_path, seeds=(0,), views=4, workers=1, device="cpu", resamples=20)
@@ -391,7 +446,7 @@ def test_a_comparison_is_made_up_for_once_zero_shot_is_there(data, tiny_path, tm
 def test_other_class_names_are_a_deviation(settings: Settings, data: Path):
     dataset = load_dataset("dtd", data)
     (job, *_) = plan([Need("dtd")], settings)
-    run: Any = SimpleNamespace(skipped={})
+    run: Any = SimpleNamespace(method="zero-shot", skipped={})
     named = replace(dataset, classnames=("stripy", *dataset.classnames[1:]))
     own = set(deviations(run, named, job)) - set(deviations(run, dataset, job))
     assert own == {"1 class names of its own"}
@@ -407,3 +462,74 @@ def test_datasets_that_are_not_asked_for_are_left_out(data, tiny_path, tmp_path)
     wrong = CliRunner().invoke(app, [*words, "--datasets", "dtdd"])
     assert wrong.exit_code == 2
     assert "dtd" in wrong.stderr
+
+
+# --- what a command refuses, and what it goes on after -------------------------------------------
+
+
+def test_models_of_one_name_are_refused(tiny_path: Path, settings: Settings, tmp_path: Path):
+    other = tmp_path / tiny_path.name
+    other.write_bytes(tiny_path.read_bytes())
+    with pytest.raises(TammesError, match=f"would both be called {tiny_path.name}"):
+        Runner([Model(str(tiny_path)), Model(str(other), VIT)], settings)
+
+
+def test_a_dataset_that_cannot_be_read_is_left_out(data, tiny_path, tmp_path):
+    broken = make_benchmarks(tmp_path / "data", ["dtd", "eurosat"])
+    for path in (broken / "dtd").rglob("*.png"):
+        path.write_bytes(b"version https://git-lfs")
+    told: list[str] = []
+    settings = Settings(broken, tmp_path / "out", seeds=(0,), views=2, workers=1, device="cpu",
+                        methods=("zero-shot",), resamples=20)  # fmt: skip
+    runner = Runner([Model(str(tiny_path))], settings, told.append)
+    (sheet,) = run_tables(choose_tables(["finegrained"]), runner, settings)
+    assert any(text.startswith("dtd is left out: dtd: none of the 3 images") for text in told)
+    assert cell_of(sheet, 0, "zero-shot", tiny_path.name, "EuroSAT").interval
+    assert "DTD without faults" in {missing.needs for missing in sheet.missing}
+
+
+def test_starts_are_read_before_anything_is_run(data: Path, tiny_path: Path, tmp_path: Path):
+    out = tmp_path / "out"
+    for options, said in (
+        (["--coop", "typo.pt"], "no checkpoint at typo.pt"),
+        (["--cocoop", "cocoop(10):typo.pt"], "no checkpoint at typo.pt"),
+        (["--model", "ViT-B/16=typo.pt"], "no checkpoint at typo.pt"),
+        (["--seeds", "0,0"], "a seed comes twice"),
+        (["--datasets", ""], "no dataset ''"),
+    ):
+        command = ["paper", "all", "--data-root", str(data), "--out", str(out), *options]
+        refused = CliRunner().invoke(app, command)
+        assert refused.exit_code == 2, refused.output
+        assert said in refused.output
+    assert not out.exists()
+
+
+def test_a_meta_net_is_no_coop_context(tiny: Any, tmp_path: Path):
+    import torch
+
+    path = tmp_path / "cocoop.pt"
+    torch.save({"ctx": torch.zeros(4, tiny.width), "meta_net.linear1.bias": torch.zeros(2)}, path)
+    with pytest.raises(WeightsError, match=r"cocoop\.pt holds a meta-net.*use cocoop:"):
+        build_prompt(tiny, ["cat"], f"coop:{path}")
+
+
+def test_another_number_of_classes_is_a_deviation(settings: Settings, data: Path):
+    dataset = load_dataset("dtd", data)
+    job = next(job for job in plan([Need("dtd", "tpt")], settings))
+    run = SimpleNamespace(method="tpt", skipped={})
+    fewer = replace(dataset, classnames=dataset.classnames[:-1])
+    assert "46 of 47 classes" in deviations(run, fewer, job)
+    one_view = replace(job, views=replace(job.views, count=1))
+    assert "1 of 64 views" in deviations(run, dataset, one_view)
+
+
+def test_unread_images_are_told_in_the_end(data: Path, tiny_path: Path, tmp_path: Path):
+    some = make_benchmarks(tmp_path / "data", ["eurosat"])
+    next(iter((some / "eurosat").rglob("*.png"))).write_bytes(b"no picture")
+    done = CliRunner().invoke(
+        app,
+        ["paper", "finegrained", "--model", str(tiny_path), "--data-root", str(some), "--out",
+         str(tmp_path / "out"), "--methods", "zero-shot", "--device", "cpu"],
+    )  # fmt: skip
+    assert done.exit_code == 1
+    assert "1 image could not be read" in done.output

@@ -24,6 +24,8 @@ from tammes.paper.measuring import Book, Measure, read_book, write_book
 from tammes.paper.pricing import build_cost
 from tammes.paper.published import published
 from tammes.paper.registry import ALL, RN50, TABLES, VIT
+from tammes.paper.results import Missing
+from tammes.paper.seeds import spread
 from tammes.paper.writing import plain
 from tammes.statistics import Interval
 
@@ -42,8 +44,9 @@ def measure(subject: Subject, need: Need, accuracy: float = 0.5, *deviations: st
     metrics = {"accuracy": interval, "ece": Interval(0.04, 0.03, 0.05)}
     maker = "tammes paper all (tammes 0.1.0)"
     return Measure(
-        subject, need.plain, 0, 100, "0", 100, metrics, deviations=deviations, made_by=maker
-    )
+        subject, need.plain, need.repeat, 100, "0", 100, metrics, deviations=deviations,
+        made_by=maker,
+    )  # fmt: skip
 
 
 def book_of(*measures: Measure) -> Book:
@@ -190,6 +193,27 @@ def test_deviations_of_seeds_have_their_table():
     assert entry_of(fewer, "dtd", "a-tpt", "std_Acc", table="tab:random").deviations == (
         "2 of 3 seeds",
     )
+
+
+def test_seeds_of_several_commands_are_not_mixed():
+    repeats = [Need("dtd", "a-tpt", repeat=i) for i in range(3)]
+    book = book_of(*(measure(WEIGHTS, n, 0.5 + 0.01 * n.repeat) for n in repeats))
+    fewer = replace(book, seeds=(0,), measures={})
+    assert book.add(fewer).seeds == (0, 1, 2)
+    assert set(book.add(fewer).measures) == set(book.measures)
+    other = Book(book.subjects, {}, seeds=(7, 8))
+    assert [m.need.repeat for m in book.add(other).measures.values()] == [0]
+
+
+def test_seeds_on_other_images_give_no_deviation():
+    needs = [Need("dtd", "a-tpt", repeat=i) for i in range(3)]
+    first, *rest = (measure(WEIGHTS, n, 0.5 + 0.01 * n.repeat) for n in needs)
+    book = book_of(replace(first, images=1692), *rest)
+    why = spread(book, WEIGHTS, needs[0], "accuracy", 100)
+    assert isinstance(why, Missing)
+    assert why.needs == "the same images for every seed"
+    assert "100 and 1,692 of them" in why.detail
+    assert entry_of(book, "dtd", "a-tpt", "std_Acc", table="tab:random").status == "not run"
 
 
 def test_a_learned_start_is_never_the_published_one():

@@ -107,7 +107,8 @@ def test_the_asset_equals_its_source(shared: Path):
     source = shared / "paper" / "tables.json"
     if not source.is_file():
         pytest.skip(f"needs {source}")
-    rows = json.loads(source.read_text("utf-8"))["rows"]
+    whole = json.loads(source.read_text("utf-8"))
+    rows = whole["rows"]
     ours = [
         (c.table, c.backbone, c.prompt, c.method, c.metric, c.dataset, c.value, c.printed, c.bold)
         for c in published()
@@ -118,3 +119,12 @@ def test_the_asset_equals_its_source(shared: Path):
         for row in rows
     ]
     assert sorted(ours) == sorted(theirs)
+    for found, listed, value in (
+        (averages(), whole["averages"], "printed_average"),
+        (derived(), whole["derived"], "printed"),
+    ):
+        about = ("table", "backbone", "method", "metric")
+        mine = [(*(getattr(a, n) for n in about), a.printed, a.status) for a in found]
+        assert sorted(mine) == sorted(
+            (*(row[n] or "" for n in about), row[value], row["status"]) for row in listed
+        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -21,14 +20,13 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from tammes.backbones import Backbone, load_backbone
-from tammes.datasets import TEMPLATES
 from tammes.encoder import Batch, ImageEncoder
 from tammes.engine import Engine
 from tammes.errors import DataError, ImageError, PromptError, TammesError, UnknownName
 from tammes.images import Source, content_id
 from tammes.method import Method, select_methods
 from tammes.progress import track
-from tammes.prompts import DEFAULT_TEMPLATE, Prompt, clean_classnames
+from tammes.prompts import DEFAULT_TEMPLATE, build_prompt, clean_classnames
 from tammes.views import ViewSettings
 
 TOGETHER = 32  # images that share one pass of the engine
@@ -217,25 +215,6 @@ def list_images(images: Source | Iterable[Source]) -> list[Source]:
     if not isinstance(images, Iterable):
         raise ImageError(f"a {type(images).__name__}: give paths, Pillow images, arrays or tensors")
     return list(images)
-
-
-def build_prompt(
-    backbone: Backbone, classnames: Sequence[str], template: str | Sequence[str]
-) -> Prompt:
-    """Build a prompt from a template, several, a name of `TEMPLATES`, coop:FILE or cocoop:FILE.
-
-    `cocoop(10):FILE` multiplies the unit features that the meta-net sees by 10: about what the
-    released TPT code feeds it.
-    """
-    if isinstance(template, str) and "{}" not in template:
-        if template.startswith("coop:"):
-            return Prompt.from_coop(backbone, classnames, template.removeprefix("coop:"))
-        if found := re.fullmatch(r"cocoop(?:\((\d+\.?\d*)\))?:(.+)", template, re.DOTALL):
-            return Prompt.from_cocoop(backbone, classnames, found[2], float(found[1] or 1))
-        if template not in TEMPLATES:
-            raise UnknownName.of("template", template, [*TEMPLATES, "or a sentence with {}"])
-        template = TEMPLATES[template]
-    return Prompt.from_template(backbone, classnames, template)
 
 
 def check_distinct(classnames: Iterable[Any]) -> tuple[str, ...]:

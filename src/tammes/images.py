@@ -210,7 +210,8 @@ def _check_size(width: int, height: int, max_pixels: int) -> None:
         raise ImageError(f"no pixels: {width}×{height}")
     if width * height > max_pixels:
         raise ImageError(
-            f"{width}×{height} is larger than {max_pixels} pixels: shrink it or raise max_pixels"
+            f"{width}×{height} is larger than {max_pixels} pixels: shrink it, or in Python raise "
+            "max_pixels"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,7 +16,8 @@ from torch.nn import functional
 
 from tammes.backbones import Backbone
 from tammes.backbones.checkpoint import read_weights
-from tammes.errors import PromptError, WeightsError
+from tammes.datasets import TEMPLATES
+from tammes.errors import PromptError, UnknownName, WeightsError
 from tammes.method import Method
 
 DEFAULT_TEMPLATE = "a photo of a {}."
@@ -78,9 +80,10 @@ class Prompt:
     @classmethod
     def from_coop(cls, backbone: Backbone, classnames: Sequence[str], path: str | Path) -> Prompt:
         """Start from the context of a CoOp checkpoint, of any length."""
-        return cls.around(
-            backbone, classnames, _context_of(read_weights(path), path), f"coop:{path}"
-        )
+        weights = read_weights(path)
+        if any("meta_net." in name for name in weights):
+            raise WeightsError(f"{path} holds a meta-net: it is CoCoOp's, so use cocoop:{path}")
+        return cls.around(backbone, classnames, _context_of(weights, path), f"coop:{path}")
 
     @classmethod
     def from_cocoop(
@@ -200,6 +203,25 @@ def clean_classnames(classnames: Sequence[str]) -> tuple[str, ...]:
     if empty:
         raise PromptError(f"class names at positions {empty[:10]} (from 0) are empty")
     return names
+
+
+def build_prompt(
+    backbone: Backbone, classnames: Sequence[str], template: str | Sequence[str]
+) -> Prompt:
+    """Build a prompt from a template, several, a name of `TEMPLATES`, coop:FILE or cocoop:FILE.
+
+    `cocoop(10):FILE` multiplies the unit features that the meta-net sees by 10: about what the
+    released TPT code feeds it.
+    """
+    if isinstance(template, str) and "{}" not in template:
+        if template.startswith("coop:"):
+            return Prompt.from_coop(backbone, classnames, template.removeprefix("coop:"))
+        if found := re.fullmatch(r"cocoop(?:\((\d+\.?\d*)\))?:(.+)", template, re.DOTALL):
+            return Prompt.from_cocoop(backbone, classnames, found[2], float(found[1] or 1))
+        if template not in TEMPLATES:
+            raise UnknownName.of("template", template, [*TEMPLATES, "or a sentence with {}"])
+        template = TEMPLATES[template]
+    return Prompt.from_template(backbone, classnames, template)
 
 
 def _fill(backbone: Backbone, names: Sequence[str], template: str) -> Tensor:

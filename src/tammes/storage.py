@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -18,6 +19,11 @@ from pyarrow import parquet
 from tammes.errors import StoreError
 
 PARTIAL = ".partial"
+_ADVICE = {
+    errno.ENOSPC: "Free space there or choose another folder",
+    errno.EACCES: "Make it writable or choose another folder",
+    errno.EPERM: "Make it writable or choose another folder",
+}
 ABANDONED = 3600.0  # seconds after which a partial file has no living writer
 
 
@@ -37,8 +43,9 @@ def write_atomically(path: Path, content: bytes) -> None:
             raise
     except OSError as problem:
         raise StoreError(
-            f"cannot write {path.name} in {path.parent}: {problem.strerror or problem}. Free space "
-            f"there or choose another folder, then run again: what is finished is kept"
+            f"cannot write {path.name} in {path.parent}: {problem.strerror or problem}. "
+            f"{_ADVICE.get(problem.errno or 0, 'Choose another folder')}, then run again: what is "
+            "finished is kept"
         ) from problem
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option, echo
+from typer import Argument, Exit, Option, echo
 
 from tammes.cli import options
 from tammes.cli.console import say
@@ -67,12 +67,17 @@ Methods = Annotated[
     str, Option(help="all, or names of `tammes list methods`.", rich_help_panel=options.METHOD)
 ]
 Coop = Annotated[
-    Path | None,
-    Option(help="Checkpoint of a CoOp context.", rich_help_panel=options.METHOD),
+    str | None,
+    Option(help="Checkpoint of a CoOp context.", metavar="FILE", rich_help_panel=options.METHOD),
 ]
 Cocoop = Annotated[
-    Path | None,
-    Option(help="Checkpoint of CoCoOp.", rich_help_panel=options.METHOD),
+    str | None,
+    Option(
+        help="Checkpoint of CoCoOp; 'cocoop(10):FILE' feeds its meta-net features ten times as "
+        "long as in its training, as the released TPT code does.",
+        metavar="FILE",
+        rich_help_panel=options.METHOD,
+    ),
 ]
 AugMix = Annotated[
     bool | None,
@@ -143,10 +148,11 @@ def paper(
         methods=tuple(select_methods(methods)), coop=coop, cocoop=cocoop, download=download,
         device=device, precision=precision, batch=batch, workers=workers,
     )  # fmt: skip
-    if not data_root.is_dir():
+    if names and not data_root.is_dir():
         say(f"no folder {data_root}: no benchmark will be found (--data-root says where they are)")
     with Bar() as bar:
         runner = Runner(choose_models(model or []), settings, say, bar)
+        runner.check_starts()
         for sheet in run_tables(tables, runner, settings):
             Console().print(Terminal(sheet))
         _show(run_figures(figures, runner, settings))
@@ -155,6 +161,10 @@ def paper(
     if ledger:
         write_ledger(ledger, out)
         say(f"wrote {ledger}")
+    if skipped := runner.skipped:
+        count = f"{len(skipped)} image{'s' if len(skipped) > 1 else ''}"
+        say(f"{count} could not be read: the run.json of each run says which, and why")
+        raise Exit(1)
 
 
 def _show(albums: Iterable[Album]) -> None:
@@ -171,15 +181,20 @@ def _show(albums: Iterable[Album]) -> None:
 def _datasets(text: str | None) -> tuple[str, ...] | None:
     from tammes.datasets.catalog import find_entry
 
-    return tuple(find_entry(name.strip()).id for name in text.split(",")) if text else None
+    if text is None:
+        return None
+    return tuple(find_entry(name.strip()).id for name in text.split(","))
 
 
 def _seeds(text: str) -> tuple[int, ...]:
     from tammes.errors import TammesError
 
     try:
-        return tuple(int(part) for part in text.split(","))
+        seeds = tuple(int(part) for part in text.split(","))
     except ValueError as problem:
         raise TammesError(
             f"--seeds {text}: give whole numbers with commas between them"
         ) from problem
+    if len(set(seeds)) < len(seeds):
+        raise TammesError(f"--seeds {text}: a seed comes twice, and would tell nothing new")
+    return seeds

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tammes.datasets.dataset import Dataset, Item
-from tammes.datasets.names import Names, listed
+from tammes.datasets.names import PASS_NAMES, Names, listed
 from tammes.errors import DataError, ImageError, MissingExtra, UnknownName
 
 HUB = "hf:"
@@ -102,7 +102,7 @@ def _names(table: Any, label: str, source: str | Path) -> tuple[str, ...]:
     values = set(table[label])
     if all(isinstance(value, str) for value in values):
         return tuple(sorted(values))
-    raise DataError(f"{source}: the labels in {label!r} are numbers without names: pass classnames")
+    raise DataError(f"{source}: the labels in {label!r} are numbers without names: {PASS_NAMES}")
 
 
 def _label(value: Any, names: tuple[str, ...], row: int) -> int:

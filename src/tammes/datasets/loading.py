@@ -89,8 +89,9 @@ def _not_found(spec: str, path: Path) -> str:
         entry = find_entry(spec)
     except UnknownName as unknown:
         return f"no file or folder {path.absolute()}, and {unknown}"
-    places = " or ".join(f"root/{layout}" for layout in entry.layouts)
+    places = " or ".join(f"DIR/{layout}" for layout in entry.layouts)
     return (
-        f"the benchmark {entry.id} needs root=: the folder that holds its images ({places}). "
+        f"the benchmark {entry.id} needs the folder that holds its images: --root DIR, in Python "
+        f"root= (looked for below it: {places}). "
         f"They come from: {entry.page}"
     )

@@ -9,6 +9,7 @@ from tammes.datasets.dataset import Dataset
 from tammes.errors import DataError
 
 Names = Sequence[str] | Mapping[str, str]
+PASS_NAMES = "name the classes: --classes-file FILE, in Python classnames="  # advice of errors
 
 
 def listed(classnames: Names | None) -> tuple[str, ...] | None:

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from tammes.datasets.dataset import Dataset, Item
 from tammes.datasets.folders import is_image
-from tammes.datasets.names import Names, listed
+from tammes.datasets.names import PASS_NAMES, Names, listed
 from tammes.datasets.tables import path_content
 from tammes.errors import DataError, ImageError, UnknownName
 
@@ -134,4 +134,4 @@ def _names(*folders: Path) -> tuple[str, ...]:
         if (folder / CLASSNAMES).is_file():
             lines = path_content(folder / CLASSNAMES).decode("utf-8").splitlines()
             return tuple(line.strip() for line in lines if line.strip())
-    raise DataError(f"{folders[0]}: no {CLASSNAMES} beside the shards: pass classnames")
+    raise DataError(f"{folders[0]}: no {CLASSNAMES} beside the shards: {PASS_NAMES}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tammes.datasets.dataset import Dataset, Item, check_present, name_some
+from tammes.datasets.names import PASS_NAMES
 from tammes.errors import DataError
 
 FILE_COLUMNS = ("file", "path", "filename", "filepath", "image")
@@ -134,7 +135,7 @@ def _by_name(
 def _named(numbers: Sequence[int | None], named: Sequence[str] | None, where: str) -> Iterable[str]:
     """Gather the class names that a table gives beside its numbers."""
     if named is None:
-        raise DataError(f"{where}: labels are numbers: add a column class_name or pass classnames")
+        raise DataError(f"{where}: labels are numbers: add a column class_name, or {PASS_NAMES}")
     found: dict[int, set[str]] = {}
     for number, name in zip(numbers, named, strict=True):
         if number is not None and number >= 0:
@@ -144,5 +145,5 @@ def _named(numbers: Sequence[int | None], named: Sequence[str] | None, where: st
         raise DataError(f"{where}: one label with several class names: {name_some(unclear)}")
     missing = [str(n) for n in range(len(found)) if n not in found]
     if missing:
-        raise DataError(f"{where}: no row names label {name_some(missing)}: pass classnames")
+        raise DataError(f"{where}: no row names label {name_some(missing)}: {PASS_NAMES}")
     return [found[n].pop() for n in range(len(found))]

@@ -10,7 +10,15 @@ from tammes.calibration import METRICS
 from tammes.method import METHODS
 from tammes.paper.columns import Column, columns_of, title
 from tammes.paper.measuring import Book, average
-from tammes.paper.published import METRIC_NAMES, PublishedCell, averages, derived, notes, published
+from tammes.paper.published import (
+    METRIC_NAMES,
+    PublishedCell,
+    averages,
+    derived,
+    notes,
+    published,
+    unfounded,
+)
 from tammes.paper.registry import Table, home, need_of
 from tammes.paper.results import COCOOP, COOP, Missing, Need, Subject
 from tammes.paper.seeds import spread
@@ -38,7 +46,16 @@ TITLES: Mapping[str, str] = {
     "std_ECE": "ECE: standard deviation over seeds (points)",
 }
 SOME = "dtd"  # any dataset: averages are filed like one
-Value = tuple[Interval, Interval | None, str]  # the number, its difference to zero-shot, a remark
+
+
+@dataclass(frozen=True)
+class Value:
+    """A measured number, its difference to zero-shot, what stands before it, the images behind."""
+
+    interval: Interval
+    difference: Interval | None = None
+    lead: str = ""
+    images: int = 0
 
 
 @dataclass(frozen=True)
@@ -60,15 +77,16 @@ class View:
         name = METRIC_NAMES[self.metric].name
         need = Need(dataset, method, self.prompt)
         if self.table.kind == "seeds":
-            return spread(self.book, subject, need, name, self.factor)
+            found = spread(self.book, subject, need, name, self.factor)
+            return found if isinstance(found, Missing) else Value(*found)
         one = self.book.of(subject, need)
         if one is None or name not in one.metrics:
             return self.book.why(subject, need)
         difference = one.against.get(name) if one.images >= FEW else None
-        return (
+        return Value(
             scaled(one.metrics[name], self.factor),
             difference and scaled(difference, self.factor),
-            "",
+            images=one.images,
         )
 
     def cell(self, subject: Subject, method: str, column: Column) -> Cell:
@@ -152,14 +170,16 @@ def _cell(view: View, parts: Mapping[str, float], read: Callable[[str], Value | 
     if not found:
         return Cell(why=_first_missing(answers.values()))
     digits, up = DIGITS[view.metric], METRICS[METRIC_NAMES[view.metric].name].better == "high"
+    few = min(value.images for value in found.values()) < FEW
     if len(parts) == 1:
-        ((value, difference, note),) = found.values()
-        return Cell("", value, effect(difference, up), note, digits=digits)
-    value = average((parts[name], v) for name, (v, _, _) in found.items())
-    differences = [(parts[name], d) for name, (_, d, _) in found.items() if d]
+        (one,) = found.values()
+        mark = effect(one.difference, up)
+        return Cell("", one.interval, mark, digits=digits, lead=one.lead, few=few)
+    value = average((parts[name], v.interval) for name, v in found.items())
+    differences = [(parts[name], v.difference) for name, v in found.items() if v.difference]
     whole = average(differences) if len(differences) == len(found) else None
     note = "" if len(found) == len(parts) else f"{len(found)} of {len(parts)} datasets"
-    return Cell("", value, effect(whole, up), note, digits=digits)
+    return Cell("", value, effect(whole, up), note, digits=digits, few=few)
 
 
 def _first_missing(answers: Iterable[Value | Missing]) -> Missing:
@@ -177,10 +197,11 @@ def _difference(
     cells = []
     for column, cell in zip(columns, line.cells, strict=True):
         printed = find_printed(view, subject.backbone, method, column.key)
-        if printed is None or cell.interval is None or (cell.note and not column.single):
+        held = printed and (*printed.row, printed.dataset) not in unfounded()
+        if printed is None or not held or cell.interval is None or cell.note:
             cells.append(Cell())
             continue
-        off, mark = beside(cell.interval, printed.value)
+        off, mark = beside(cell, printed)
         cells.append(Cell("", off, mark, digits=cell.digits))
     if any(cell.interval for cell in cells):
         yield Line("difference", f"{subject.name} − paper", tuple(cells))

@@ -56,11 +56,15 @@ class Cost:
     machine: str
     times: tuple[float, float, float]
     peak_gb: float | None = None
+    precision: str = "float32"  # of the engine's model; the plain loop and the terms are fp32
 
     @property
     def key(self) -> tuple[str | int, ...]:
         """What a cost is found by."""
-        return self.model, self.what, self.method, self.size, self.views, self.machine
+        return (
+            *(self.model, self.what, self.method, self.size, self.views, self.machine),
+            self.precision,
+        )
 
     @property
     def seconds(self) -> Interval:
@@ -86,12 +90,14 @@ def measure_costs(
     device, listed = backbone.device, list(methods)
     size, where = CLASSES.get(device.type, FEW_CLASSES), machine(device)
     image = _Image(backbone, full, size, views)
+    own = str(backbone.dtype).removeprefix("torch.")
     blank = Cost(model, "", "", size, views, where, (0.0, 0.0, 0.0))
     work = [
-        (replace(blank, what=what, method=name), partial(image.answer, what, METHODS[name]))
-        for what in (PLAIN, ENGINE)
+        (replace(blank, what=what, method=name, precision=precision),
+         partial(image.answer, what, METHODS[name]))
+        for what, precision in ((PLAIN, blank.precision), (ENGINE, own))
         for name in listed
-    ]
+    ]  # fmt: skip
     work += [
         (replace(blank, what=TERM, method=name, size=count, views=0),
          partial(_term, METHODS[name], count, backbone.dim, device))

@@ -43,8 +43,14 @@ the published number with a mark. `50,000 =` was counted, and is so.
 | mark | |
 | --- | --- |
 | = | agrees: the interval holds the published number, and the run is as published |
-| ≈ | cannot be told apart: the interval holds it, but the run deviates, as is said below |
+| ≈ | cannot be told apart: the interval holds it, or the images are fewer than 30, but the run \
+deviates, as is said below |
 | ≠ | differs: the interval excludes it |
+
+Intervals of calibration errors leave the bias of the estimator out. The published number has that
+bias too: for the comparison the interval is laid around the measured value, and half a unit of the
+last printed digit is added. A printed average that does not follow from its own cells is compared
+to nothing.
 """
 FIDELITY = """\
 ## Fidelity
@@ -58,6 +64,10 @@ What was measured follows these choices; [fidelity.md](fidelity.md) gives all, w
 - Probabilities are fp32 softmax; ECE has 20 bins. SCE is the mean over classes, in percent.
 - View features are stored in half precision; logits move by about 1e-3.
 - Views are drawn as released, but from (seed, image id): the random numbers are others.
+- `c-tpt+a-tpt` adds both terms with the weights that each has alone; the paper prints none for
+  the sum.
+- CoCoOp's meta-net sees unit features, as in its training; the released TPT code feeds it raw ones
+  (`--cocoop "cocoop(10):FILE"` does about that).
 - `ViT-B-16/openai` and `RN50/openai` run with the QuickGELU that they were trained with.
 """
 OTHERS = """\

@@ -65,11 +65,22 @@ class Book:
         return self.missing.get((subject.name, need.plain), NOT_ASKED)
 
     def add(self, other: Book) -> Book:
-        """Take over what another book knows; what it measured replaces what was there."""
+        """Take over what another book knows; what it measured replaces what was there.
+
+        Repeats count through the seeds of a command: those of other seeds are forgotten, as is what
+        was measured when a model of this name stood for another backbone.
+        """
         subjects = {s.name: s for s in (*self.subjects, *other.subjects)}
-        measures = {**self.measures, **other.measures}
+        longer, shorter = self.seeds, other.seeds
+        seeds = longer if longer[: len(shorter)] == shorter else shorter
+        measures = {
+            key: one
+            for key, one in {**self.measures, **other.measures}.items()
+            if (not one.need.repeat or seeds[one.need.repeat : one.need.repeat + 1] == (one.seed,))
+            and one.subject.backbone == subjects[one.subject.name].backbone
+        }
         missing = {k: m for k, m in {**self.missing, **other.missing}.items() if k not in measures}
-        return Book(tuple(subjects.values()), measures, missing, other.seeds)
+        return Book(tuple(subjects.values()), measures, missing, seeds)
 
 
 def measure_all(results: Results, metrics: Sequence[str], known: Book | None = None) -> Book:
@@ -85,7 +96,9 @@ def measure_all(results: Results, metrics: Sequence[str], known: Book | None = N
         wanted = [name for name in asked if lone or not old or name not in old.metrics]
         new = _measure(results, found, wanted) if wanted else None
         joined = _joined(old, new)
-        measures[key] = replace(joined, made_by=_made_by(found.run))
+        measures[key] = replace(
+            joined, subject=found.subject, deviations=found.deviations, made_by=_made_by(found.run)
+        )
     dims = {found.subject.name: found.subject for found in results.found.values()}
     subjects = tuple(dims.get(subject.name, subject) for subject in results.subjects)
     return Book(subjects, measures, dict(results.missing), results.seeds)
@@ -212,12 +225,14 @@ def _measure_of(row: Mapping[str, Any]) -> Measure:
 
 
 def average(parts: Iterable[tuple[float, Interval]]) -> Interval:
-    """Average independent measures by weight; the sides of their intervals add in quadrature."""
+    """Average independent measures by weight; the widths of their intervals add in quadrature.
+
+    The middle of an interval is averaged like the value, which need not lie within.
+    """
     listed = list(parts)
     total = sum(weight for weight, _ in listed)
     value = sum(weight * one.value for weight, one in listed) / total
-    below, above = (
-        math.sqrt(sum((weight * side(one)) ** 2 for weight, one in listed)) / total
-        for side in (lambda i: i.value - i.low, lambda i: i.high - i.value)
-    )
-    return Interval(value, value - below, value + above)
+    middle = sum(weight * (one.low + one.high) / 2 for weight, one in listed) / total
+    squares = sum((weight * (one.high - one.low)) ** 2 for weight, one in listed)
+    half = math.sqrt(squares) / 2 / total
+    return Interval(value, middle - half, middle + half)

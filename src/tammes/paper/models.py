@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tammes.backbones import Backbone, load_backbone
+from tammes.errors import WeightsError
 from tammes.paper.planning import Settings
 from tammes.paper.registry import WEIGHTS
 from tammes.paper.results import Missing, Subject
@@ -37,6 +38,8 @@ def parse_model(text: str) -> Model:
     """Read a model's name; "ViT-B/16=FILE" says that a file holds the published weights."""
     backbone, equals, rest = text.partition("=")
     if equals and backbone in WEIGHTS:
+        if not Path(rest).expanduser().exists():
+            raise WeightsError(f"--model {text}: no checkpoint at {rest}")
         return Model(rest, backbone)
     return Model(text, next((b for b, name in WEIGHTS.items() if name == text), ""))
 

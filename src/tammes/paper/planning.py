@@ -20,6 +20,7 @@ class Settings:
     """How to run: everything that a command may choose, with what was published as defaults.
 
     `datasets` are the benchmarks to run, None for all that are here.
+    `coop` and `cocoop` are checkpoints, as files or as a template names them: `cocoop(10):FILE`.
     `augmix` replaces the published choice for every dataset; `seeds` are those of repeated runs, of
     which all other runs take the first.
     """
@@ -32,8 +33,8 @@ class Settings:
     views: int = VIEWS
     augmix: bool | None = None
     methods: tuple[str, ...] = tuple(METHODS)
-    coop: Path | None = None
-    cocoop: Path | None = None
+    coop: str | None = None
+    cocoop: str | None = None
     download: bool = False
     device: str | None = None
     precision: str | None = None

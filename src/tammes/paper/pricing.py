@@ -12,6 +12,7 @@ from tammes.paper.published import PublishedCell, published
 from tammes.paper.registry import Table
 from tammes.paper.results import Missing, Need, Subject
 from tammes.paper.sheets import Cell, Line, Panel, Row, Sheet, beside, scaled
+from tammes.report.summary import FEW
 from tammes.statistics import Interval
 
 Costs = Mapping[str, Sequence[Cost] | Missing]  # by the name of the model
@@ -57,7 +58,7 @@ def _lines(table: Table, book: Book, costs: Costs, method: str) -> Iterator[Line
                 if (cost.method, cost.what) in ((method, PLAIN), (method, ENGINE)):
                     yield Line("measured", f"{subject.name}, {cost.what}", (*_cells(cost), ece))
         if subject.backbone and ece.interval:
-            off, mark = beside(ece.interval, printed["ECE"].value)
+            off, mark = beside(ece, printed["ECE"])
             cells = (Cell(), Cell(), Cell(interval=off, mark=mark))
             yield Line("difference", f"{subject.name} − paper", cells)
 
@@ -76,7 +77,7 @@ def _ece(table: Table, book: Book, subject: Subject, method: str) -> Cell:
     measure = book.of(subject, need)
     if measure is None:
         return Cell(why=book.why(subject, need))
-    return Cell(interval=scaled(measure.metrics["ece"], 100))
+    return Cell(interval=scaled(measure.metrics["ece"], 100), few=measure.images < FEW)
 
 
 def _terms(table: Table, costs: Sequence[Cost]) -> Panel:

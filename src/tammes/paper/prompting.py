@@ -22,6 +22,7 @@ from tammes.paper.studies.prompts import (
     group_by_accuracy,
     pooled,
 )
+from tammes.report.summary import FEW
 from tammes.statistics import Interval
 
 COLUMNS = ("Accuracy (%)", "ECE (%)", "AD (radians)")
@@ -141,13 +142,14 @@ def _cell(measure: Measure, metric: str) -> Cell:
     name = METRIC_NAMES[metric]
     interval = measure.metrics.get(name.name)
     digits = 2 if metric == "ECE" else DIGITS[metric]
-    return Cell(interval=interval and scaled(interval, name.factor), digits=digits)
+    found = interval and scaled(interval, name.factor)
+    return Cell(interval=found, digits=digits, few=measure.images < FEW)
 
 
 def _off(cell: Cell, printed: PublishedCell | None) -> Cell:
     if printed is None or cell.interval is None:
         return Cell()
-    off, mark = beside(cell.interval, printed.value)
+    off, mark = beside(cell, printed)
     return replace(cell, interval=off, mark=mark)
 
 

@@ -80,6 +80,11 @@ class PublishedCell:
         return float(text.lstrip(".") if text.count(".") > 1 else text)
 
     @property
+    def step(self) -> float:
+        """One unit of the last printed digit."""
+        return 10.0 ** -len(self.printed.rpartition(".")[2]) if "." in self.printed else 1.0
+
+    @property
     def key(self) -> str:
         """The method by our name, or the paper's where it is none of ours."""
         return METHOD_NAMES.get(self.method, self.method)
@@ -155,6 +160,13 @@ def claims() -> tuple[Claim, ...]:
 def notes(table: str) -> tuple[str, ...]:
     """List remarks on a table."""
     return tuple(asset()["tables"][table]["notes"])
+
+
+@lru_cache(maxsize=1)
+def unfounded() -> frozenset[tuple[str, ...]]:
+    """Name the printed averages that do not follow from their cells: nothing is held to them."""
+    wrong = (a for a in (*averages(), *derived()) if a.status == "DISAGREES")
+    return frozenset((a.table, a.backbone, a.prompt, a.method, a.metric, a.column) for a in wrong)
 
 
 # --- what follows from the cells ----------------------------------------------------------------

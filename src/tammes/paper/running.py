@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from tammes.backbones import Backbone
+from tammes.backbones.checkpoint import read_weights
 from tammes.datasets import CATALOG, Dataset, PackedFile, load_dataset
 from tammes.datasets.search import NotHere
-from tammes.errors import PromptError, TammesError
+from tammes.errors import DataError, PromptError, TammesError
 from tammes.evaluate import evaluate
 from tammes.features import Progress
 from tammes.paper.models import Model, lacking, load_model
 from tammes.paper.planning import VIEWS, Job, Settings, plan
 from tammes.paper.registry import WEIGHTS
 from tammes.paper.results import COCOOP, COOP, Found, Missing, Need, Results, Subject
-from tammes.prompts import Prompt, clean_classnames
+from tammes.prompts import build_prompt, clean_classnames
 from tammes.records import Run
 
 Say = Callable[[str], None]
@@ -36,9 +38,15 @@ class Runner:
         self._settings = settings
         self.datasets = Datasets(settings, say)
         alone = len(models) == 1
+        _refuse_namesakes(models)
         self.sessions = [
             Session(model, settings, self.datasets, say, progress, alone) for model in models
         ]
+
+    def check_starts(self) -> None:
+        """Read the learned starts that are given, and say what does not fit."""
+        for session in self.sessions:
+            session.check_starts()
 
     def run(self, needs: Iterable[Need]) -> Results:
         """Answer needs with every model that they concern."""
@@ -57,9 +65,25 @@ class Runner:
         return Results(self.subjects, found, missing, settings.seeds, settings.resamples)
 
     @property
+    def skipped(self) -> set[tuple[str, str]]:
+        """The images that could not be read, by dataset."""
+        return set().union(*(session.skipped for session in self.sessions))
+
+    @property
     def subjects(self) -> tuple[Subject, ...]:
         """The models, with the dimensions of those that were loaded."""
         return tuple(session.subject for session in self.sessions)
+
+
+def _refuse_namesakes(models: Sequence[Model]) -> None:
+    """Refuse models that results could not tell apart: they are filed by the name of a file."""
+    names = [model.subject.name for model in models]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        which = " and ".join(model.name for model in models if model.subject.name == twice)
+        raise TammesError(
+            f"{which} would both be called {twice}: rename one of them, or run them one by one "
+            "with an --out of their own"
+        )
 
 
 class Datasets:
@@ -109,6 +133,7 @@ class Session:
         self.model, self._settings, self._datasets = model, settings, datasets
         self._say, self._progress, self._alone = say, progress, alone
         self._backbone: Backbone | Missing | None = None
+        self.skipped: set[tuple[str, str]] = set()
 
     def run(self, job: Job) -> dict[str, Found] | Missing:
         """Evaluate a job, by the names of its methods, or say what it needs."""
@@ -128,6 +153,10 @@ class Session:
             if self._alone:
                 raise
             return Missing(f"a prompt that fits {self.subject.name}", str(problem))
+        except DataError as problem:  # no image of it can be read: other datasets may be whole
+            self._say(f"{dataset.name} is left out: {problem}")
+            return Missing(f"{CATALOG[job.dataset].names[0]} without faults", str(problem))
+        self.skipped |= {(run.dataset, image) for run in runs for image in run.skipped}
         return {run.method: self._found(run, dataset, job) for run in runs}
 
     @property
@@ -154,14 +183,28 @@ class Session:
         advice = f"pass --{job.prompt} FILE; tammes train {job.prompt} makes one"
         return Missing(LEARNED[job.prompt] + home, advice)
 
+    def _starts(self) -> dict[str, str]:
+        """Name the learned starts that are given, as a template names them."""
+        given = {name: getattr(self._settings, name) for name in LEARNED}
+        return {
+            name: text if re.match(rf"{name}(\(.*\))?:", text) else f"{name}:{text}"
+            for name, text in given.items()
+            if text is not None
+        }
+
+    def check_starts(self) -> None:
+        """Read the learned starts before anything is run: what does not fit is told at once."""
+        starts = self._starts()
+        for text in starts.values():
+            read_weights(text.partition(":")[2])
+        backbone = self.load() if starts else None
+        if isinstance(backbone, Backbone) and self._alone:
+            for text in starts.values():
+                build_prompt(backbone, ["thing"], text)
+
     def _evaluate(self, job: Job, dataset: Dataset, backbone: Backbone) -> list[Run]:
         names = dataset.classnames
-        if job.prompt == COOP:
-            prompt = Prompt.from_coop(backbone, names, str(self._settings.coop))
-        elif job.prompt == COCOOP:
-            prompt = Prompt.from_cocoop(backbone, names, str(self._settings.cocoop))
-        else:
-            prompt = Prompt.from_template(backbone, names, job.prompt)
+        prompt = build_prompt(backbone, names, self._starts().get(job.prompt, job.prompt))
         return evaluate(
             dataset, backbone, prompt, job.methods, self._settings.out,
             views=job.views, batch=self._settings.batch, workers=self._settings.workers,
@@ -191,16 +234,19 @@ def deviations(run: Run, dataset: Dataset, job: Job) -> tuple[str, ...]:
     entry, found = CATALOG[dataset.name], []
     if entry.images and len(dataset) != entry.images:
         found.append(f"{len(dataset):,} of {entry.images:,} images")
-    names = (clean_classnames(some.classnames) for some in (dataset, entry))
-    if others := sum(own != known for own, known in zip(*names, strict=True)):
+    own, known = (clean_classnames(some.classnames) for some in (dataset, entry))
+    if len(own) != len(known):
+        found.append(f"{len(own):,} of {len(known):,} classes")
+    elif others := sum(a != b for a, b in zip(own, known, strict=True)):
         found.append(f"{others} class names of its own")
     if isinstance(dataset.items[0].source, PackedFile):
         found.append(f"the images of the pack {dataset.items[0].source.archive.name}")
     if run.skipped:
         found.append(f"{len(run.skipped)} images skipped")
-    if job.views.count not in (1, VIEWS):
+    looks = job.methods[run.method].looks_at_views
+    if looks and job.views.count != VIEWS:
         found.append(f"{job.views.count} of {VIEWS} views")
-    if job.views.count > 1 and job.views.augmix != entry.augmix:
+    if looks and job.views.augmix != entry.augmix:
         found.append("AugMix" if job.views.augmix else "no AugMix")
     return tuple(found)
 

@@ -17,17 +17,23 @@ LEVEL = 0.95
 
 def spread(
     book: Book, subject: Subject, need: Need, metric: str, factor: float
-) -> tuple[Interval, None, str] | Missing:
-    """Measure the standard deviation over the seeds, with the mean as a remark."""
+) -> tuple[Interval, None, str, int] | Missing:
+    """Measure the standard deviation over the seeds; the mean stands before it."""
     repeats = [replace(need, repeat=i) for i in range(len(book.seeds))]
-    found = [book.of(subject, one) for one in repeats]
-    values = [factor * m.metrics[metric].value for m in found if m and metric in m.metrics]
-    if len(values) < len(repeats):
-        lacking = next(r for r, m in zip(repeats, found, strict=True) if m is None)
+    found = [m for one in repeats if (m := book.of(subject, one)) and metric in m.metrics]
+    if len(found) < len(repeats):
+        lacking = next(r for r in repeats if book.of(subject, r) is None)
         return book.why(subject, lacking)
-    if len(values) < 2:
+    if len({m.seed for m in found}) < max(2, len(found)):
         return Missing("two seeds", "pass --seeds 0,1,2")
-    return deviation(values), None, f"mean {mean(values):.2f}"
+    if len(sizes := sorted({m.images for m in found})) > 1:
+        told = f"the seeds were run on {' and '.join(f'{n:,}' for n in sizes)} of them"
+        return Missing("the same images for every seed", f"{told}: run tammes paper random again")
+    if len({m.deviations for m in found}) > 1:
+        told = "some seeds deviate otherwise from what was published than others"
+        return Missing("the same settings for every seed", f"{told}: run tammes paper random again")
+    values = [factor * m.metrics[metric].value for m in found]
+    return deviation(values), None, f"{mean(values):.2f} ± ", found[0].images
 
 
 def deviation(values: list[float]) -> Interval:

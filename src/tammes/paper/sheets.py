@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from tammes.paper.published import PublishedCell
 from tammes.paper.results import Missing, Subject
 from tammes.statistics import Interval, told_apart
 
@@ -13,13 +14,15 @@ Kind = Literal["published", "known", "measured", "difference"]
 Mark = Literal["", "same", "better", "worse"]
 SIGNS = {"": "", "same": "≈", "better": "▲", "worse": "▼"}
 MINUS = "−"
+BIASED = ("ECE", "SCE")  # published metrics that noise makes larger
 
 
 @dataclass(frozen=True)
 class Cell:
     """One place of a table: a printed text, a number with its interval, or why there is none.
 
-    `mark` compares: a measured number to zero-shot's, a difference to 0.
+    `mark` compares: a measured number to zero-shot's, a difference to 0. `lead` stands before the
+    number; `few` says that too few images are behind it to tell anything apart.
     """
 
     text: str = ""
@@ -28,13 +31,15 @@ class Cell:
     note: str = ""
     why: Missing | None = None
     digits: int = 1
+    lead: str = ""
+    few: bool = False
 
     @property
     def number(self) -> str:
         """The number, or what stands in its place."""
         if self.interval is None:
             return self.text or (f"not run: needs {self.why.needs}" if self.why else "")
-        return write_number(self.interval.value, self.digits)
+        return self.lead + write_number(self.interval.value, self.digits)
 
     @property
     def range(self) -> str:
@@ -109,10 +114,20 @@ def scaled(interval: Interval, factor: float) -> Interval:
     return Interval(interval.value * factor, interval.low * factor, interval.high * factor)
 
 
-def beside(measured: Interval, printed: float) -> tuple[Interval, Mark]:
-    """Subtract a printed number: `same` where the interval holds it."""
-    off = Interval(measured.value - printed, measured.low - printed, measured.high - printed)
-    return off, ("" if told_apart(off) else "same")
+def beside(cell: Cell, printed: PublishedCell) -> tuple[Interval, Mark]:
+    """Subtract a printed number: `same` where the two cannot be told apart.
+
+    Intervals of calibration errors are corrected for the estimator's bias, which the printed number
+    has as well: here they lie around the difference itself. Printed numbers are rounded.
+    """
+    found = cell.interval
+    assert found
+    below, above = found.value - found.low, found.high - found.value
+    if printed.metric in BIASED:
+        below = above = (below + above) / 2
+    off, rounded = found.value - printed.value, printed.step / 2
+    whole = Interval(off, off - max(below, 0) - rounded, off + max(above, 0) + rounded)
+    return whole, ("" if told_apart(whole) and not cell.few else "same")
 
 
 def effect(difference: Interval | None, higher_is_better: bool) -> Mark:

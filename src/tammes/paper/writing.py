@@ -16,13 +16,16 @@ from rich.text import Text
 from tammes.paper.pages import to_html
 from tammes.paper.sheets import Cell, Line, Panel, Row, Sheet
 
-CELL, LABEL = 13, 22
+CELL, LABEL = 15, 22
 STYLES = {"published": "", "known": "", "measured": "", "difference": "italic"}
 COLORS = {"better": "green", "worse": "red", "same": "dim", "": ""}
 
 
 class Terminal:
-    """A sheet for the terminal, its columns spread over as many grids as the width asks for."""
+    """A sheet for the terminal, its columns spread over as many grids as the width asks for.
+
+    Where some columns hold a number of ours, the others are only named: files show them all.
+    """
 
     def __init__(self, sheet: Sheet) -> None:
         self._sheet = sheet
@@ -34,8 +37,13 @@ class Terminal:
             yield Padding(Text(self._sheet.statement), (0, 0, 1, 0))
         for panel in self._sheet.panels:
             yield Text(panel.title, style="bold")
-            for some in _spread(len(panel.columns), options.max_width):
-                yield _grid(panel, some)
+            shown = _filled(panel)
+            for some in _spread(len(shown), options.max_width):
+                yield _grid(panel, [shown[i] for i in some])
+            if idle := [name for i, name in enumerate(panel.columns) if i not in shown]:
+                yield Text(
+                    f"Not run, so published alone and in the files: {', '.join(idle)}.", "dim"
+                )
             for note in panel.notes:
                 yield Text(note, style="yellow")
         for text in remarks(self._sheet):
@@ -50,7 +58,16 @@ def _spread(columns: int, width: int) -> list[range]:
     return [range(i, min(columns, i + size)) for i in range(0, columns, max(1, size))]
 
 
-def _grid(panel: Panel, some: range) -> RenderableType:
+def _filled(panel: Panel) -> list[int]:
+    """List the columns with a number that is not the paper's; all of them where there is none."""
+    own = [line for row in panel.rows for line in row.lines if line.kind != "published"]
+    every = range(len(panel.columns))
+    return [
+        i for i in every if any(ln.cells[i].text or ln.cells[i].interval for ln in own)
+    ] or list(every)
+
+
+def _grid(panel: Panel, some: Sequence[int]) -> RenderableType:
     grid = Grid(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
     grid.add_column("", min_width=12, max_width=LABEL, overflow="fold")
     grid.add_column("", min_width=12, max_width=LABEL, overflow="fold")
@@ -130,7 +147,10 @@ def tex(text: str) -> str:
 
 def to_latex(sheet: Sheet) -> str:
     """Write one booktabs table per panel (packages booktabs and amssymb), notes as comments."""
-    parts = [f"% {sheet.title}. {sheet.statement}", *(_latex(sheet, p) for p in sheet.panels)]
+    said = (
+        [r"\noindent{\footnotesize " + tex(sheet.statement) + r"\par}"] if sheet.statement else []
+    )
+    parts = [f"% {sheet.title}", *said, *(_latex(sheet, p) for p in sheet.panels)]
     return "\n".join([*parts, *(f"% {text}" for text in remarks(sheet)), ""]).replace("\n\n", "\n")
 
 
@@ -154,11 +174,14 @@ def _latex(sheet: Sheet, panel: Panel) -> str:
 
 
 def _latex_cell(cell: Cell) -> str:
-    """Set the range small, behind the number."""
+    """Set the range and a remark small, behind the number."""
     if cell.why is not None and cell.interval is None:
         return r"{\tiny " + tex(cell.number) + "}"
-    range_ = r" {\tiny " + tex(cell.range) + "}" if cell.range else ""
-    return (tex(cell.number) + range_ + tex(f" {cell.sign}".rstrip())).strip()
+    range_, note = (
+        r" {\tiny " + tex(text) + "}" if text else ""
+        for text in (cell.range, f"({cell.note})" if cell.note else "")
+    )
+    return (tex(cell.number) + range_ + tex(f" {cell.sign}".rstrip()) + note).strip()
 
 
 # --- data ---------------------------------------------------------------------------------------
@@ -181,7 +204,8 @@ def records(sheet: Sheet) -> Iterator[dict[str, Any]]:
 def _values(cell: Cell) -> Sequence[Any]:
     found = cell.interval
     numbers = (found.value, found.low, found.high) if found else (None, None, None)
-    return (cell.text, *numbers, cell.mark, cell.note, cell.why.needs if cell.why else "")
+    note = cell.note or cell.lead.strip()
+    return (cell.text, *numbers, cell.mark, note, cell.why.needs if cell.why else "")
 
 
 def to_csv(sheet: Sheet) -> str:
