@@ -187,6 +187,16 @@ def test_what_is_not_here_is_named(finegrained: Sheet, data: Path):
     assert "The images come from" in missing.detail
 
 
+def test_datasets_that_are_nowhere_share_a_line(finegrained: Sheet, data: Path):
+    console = Console(width=400, record=True, file=io.StringIO())
+    console.print(Terminal(finegrained))
+    (line,) = [ln for ln in console.export_text().splitlines() if ln.startswith("Not run: needs")]
+    assert line.startswith("Not run: needs ImageNet, Flowers102, Food101, SUN397")
+    said = f"not found below {data}; tammes datasets check NAME --root {data} says what was looked"
+    assert said in line
+    assert "no pack" in to_markdown(finegrained)
+
+
 def test_averages_of_fewer_datasets_say_so(finegrained: Sheet):
     cell = cell_of(finegrained, 0, "tpt", "twin.safetensors", "Average")
     assert cell.note == "2 of 11 datasets"
@@ -301,6 +311,7 @@ def test_the_terminal_names_columns_that_hold_nothing_of_ours(finegrained: Sheet
     text = console.export_text()
     assert all(len(line.rstrip()) <= width for line in text.splitlines())
     flat = " ".join(text.split())
+    assert "tammes datasets check NAME" not in flat
     said = "Not run, so published alone and in the files: ImageNet, Flowers102, Food101, SUN397,"
     assert flat.count(said) == 2
     assert "not run: needs Food101" not in flat

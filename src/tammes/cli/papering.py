@@ -169,13 +169,15 @@ def paper(
 
 def _show(albums: Iterable[Album]) -> None:
     """Say what was drawn and, once in the end, how to get what was not."""
+    from tammes.paper.results import reasons
+
     missing: dict[Missing, None] = {}
     for album in albums:
         for line in album.lines():
             echo(line)
         missing |= dict.fromkeys(album.missing)
-    for lack in missing:
-        say(f"{lack.needs}: {lack.detail}".removesuffix(": "))
+    for line in reasons(missing):
+        say(f"not drawn: needs {line}")
 
 
 def _datasets(text: str | None) -> tuple[str, ...] | None:

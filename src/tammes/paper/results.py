@@ -84,13 +84,34 @@ class Found:
 
 @dataclass(frozen=True)
 class Missing:
-    """Why something was not run: what it needs, and all that helps to provide it."""
+    """Why something was not run: what it needs, and all that helps to provide it.
+
+    `place` is the folder in which a dataset was looked for in vain.
+    """
 
     needs: str
     detail: str = ""
+    place: str = ""
+
+    @property
+    def brief(self) -> str:
+        """The detail in a line that many may share."""
+        if not self.place:
+            return self.detail
+        command = f"tammes datasets check NAME --root {self.place}"
+        return f"not found below {self.place}; {command} says what was looked for"
 
     def __str__(self) -> str:
         return f"not run: needs {self.needs}" + (f" ({self.detail})" if self.detail else "")
+
+
+def reasons(missing: Iterable[Missing]) -> Iterator[str]:
+    """Say what is needed and why, in a line for all that share a reason."""
+    shared: dict[str, list[str]] = {}
+    for one in missing:
+        shared.setdefault(one.brief, []).append(one.needs)
+    for why, needs in shared.items():
+        yield f"{', '.join(dict.fromkeys(needs))}: {why}".removesuffix(": ")
 
 
 NOT_ASKED = Missing("to be asked for", "this command ran other tables, methods or models")

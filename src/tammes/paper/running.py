@@ -112,7 +112,7 @@ class Datasets:
         try:
             return load_dataset(name, self._settings.root)
         except NotHere as absent:
-            return Missing(title, str(absent))
+            return Missing(title, str(absent), place=str(self._settings.root))
         except TammesError as problem:  # it is here, and half of it, or another set by its name
             self._say(f"{title} is left out: {problem}")
             return Missing(f"{title} without faults", str(problem))
@@ -215,6 +215,8 @@ class Session:
 def _together(lacks: Iterable[Missing]) -> Missing:
     """Make one reason of several."""
     listed = list(lacks)
+    if len(listed) == 1:
+        return listed[0]
     return Missing(
         " and ".join(m.needs for m in listed), "; ".join(m.detail for m in listed if m.detail)
     )

@@ -14,6 +14,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from tammes.paper.pages import to_html
+from tammes.paper.results import reasons
 from tammes.paper.sheets import Cell, Line, Panel, Row, Sheet
 
 CELL, LABEL = 15, 22
@@ -38,7 +39,7 @@ class Terminal:
         for panel in self._sheet.panels:
             yield Text(panel.title, style="bold")
             shown = _filled(panel)
-            for some in _spread(len(shown), options.max_width):
+            for some in _spread(len(shown), options.max_width - sum(_labels(panel))):
                 yield _grid(panel, [shown[i] for i in some])
             if idle := [name for i, name in enumerate(panel.columns) if i not in shown]:
                 yield Text(
@@ -46,16 +47,23 @@ class Terminal:
                 )
             for note in panel.notes:
                 yield Text(note, style="yellow")
-        for text in remarks(self._sheet):
+        for text in (*self._sheet.notes, *_needs(self._sheet)):
             yield Text(text, style="dim")
 
 
 def _spread(columns: int, width: int) -> list[range]:
-    """Spread columns evenly over as few grids as fit."""
-    per_grid = max(1, (width - 2 * LABEL) // (CELL + 1))
+    """Spread columns evenly over as few grids as fit beside the labels."""
+    per_grid = max(1, width // (CELL + 1))
     grids = -(-columns // per_grid)
     size = -(-columns // max(1, grids))
     return [range(i, min(columns, i + size)) for i in range(0, columns, max(1, size))]
+
+
+def _labels(panel: Panel) -> tuple[int, int]:
+    """Give the widths of rows' and lines' names, a space included."""
+    rows = [len(row.label) for row in panel.rows]
+    lines = [len(line.label) for row in panel.rows for line in row.lines]
+    return min(LABEL, max(rows, default=0)) + 1, min(LABEL, max(lines, default=0)) + 1
 
 
 def _filled(panel: Panel) -> list[int]:
@@ -69,8 +77,8 @@ def _filled(panel: Panel) -> list[int]:
 
 def _grid(panel: Panel, some: Sequence[int]) -> RenderableType:
     grid = Grid(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
-    grid.add_column("", min_width=12, max_width=LABEL, overflow="fold")
-    grid.add_column("", min_width=12, max_width=LABEL, overflow="fold")
+    for width in _labels(panel):
+        grid.add_column("", width=width - 1, overflow="fold")
     for i in some:
         grid.add_column(Text(panel.columns[i]), justify="right", width=CELL, overflow="fold")
     for row in panel.rows:
@@ -89,6 +97,11 @@ def _stacked(cell: Cell) -> Text:
         if more:
             text.append(f"\n{more}", style="dim")
     return text
+
+
+def _needs(sheet: Sheet) -> Iterator[str]:
+    """Say in few lines what was not run; the files say it in full."""
+    return (f"Not run: needs {line}" for line in reasons(sheet.missing))
 
 
 def remarks(sheet: Sheet) -> Iterator[str]:

@@ -51,7 +51,8 @@ def share_legend(figure: Figure, palette: Palette = LIGHT) -> None:
             own.remove()
     if named:
         inches = 0.45 + 0.065 * max(map(len, named))  # of the longest name with its mark
-        columns = max(1, min(len(named), int(figure.get_figwidth() / inches)))
+        rows = -(-len(named) // max(1, int(figure.get_figwidth() / inches)))
+        columns = -(-len(named) // rows)  # rows of about one length
         look: dict[str, Any] = {"frameon": False, "fontsize": FONT - 1, "labelcolor": palette.ink}
         place: dict[str, Any] = {"loc": "outside lower center", "ncols": columns}
         figure.legend(named.values(), named.keys(), **place, **look)
