@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from typer.testing import CliRunner, Result
 
 from tammes import METHODS
 from tammes.classifier import ZeroShotClassifier
-from tammes.cli import app
+from tammes.cli import app, main
 from tammes.cli.docs import page
 from tammes.datasets import find_entry
 
@@ -439,3 +440,16 @@ def test_every_option_is_explained() -> None:
 
 def test_the_page_of_commands_is_up_to_date() -> None:
     assert DOCS.read_text("utf-8") == page(), "run: python -m tammes.cli.docs > docs/cli.md"
+
+
+@pytest.mark.parametrize(("given", "found"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_threads_sleep_while_they_wait(
+    given: str | None, found: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("OMP_WAIT_POLICY", given or "")
+    if given is None:
+        monkeypatch.delenv("OMP_WAIT_POLICY")
+    monkeypatch.setattr(sys, "argv", ["tammes", "--version"])
+    with pytest.raises(SystemExit):
+        main()
+    assert os.environ["OMP_WAIT_POLICY"] == found

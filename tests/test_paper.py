@@ -505,6 +505,7 @@ def test_starts_are_read_before_anything_is_run(data: Path, tiny_path: Path, tmp
         (["--coop", "typo.pt"], "no checkpoint at typo.pt"),
         (["--cocoop", "cocoop(10):typo.pt"], "no checkpoint at typo.pt"),
         (["--model", "ViT-B/16=typo.pt"], "no checkpoint at typo.pt"),
+        (["--model", "nosuchmodel"], "no model 'nosuchmodel'"),
         (["--seeds", "0,0"], "a seed comes twice"),
         (["--datasets", ""], "no dataset ''"),
     ):

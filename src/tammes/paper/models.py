@@ -47,9 +47,18 @@ def parse_model(text: str) -> Model:
 def choose_models(names: Sequence[str]) -> list[Model]:
     """Take the models that were asked for, else the paper's as far as they are here, else ours."""
     if names:
-        return list(dict.fromkeys(map(parse_model, names)))
+        chosen = list(dict.fromkeys(map(parse_model, names)))
+        for model in chosen:
+            _refuse_unknown(model.name)
+        return chosen
     here = [Model(name, backbone) for backbone, name in WEIGHTS.items() if find_weights(name)]
     return here or [Model(POCKET)]
+
+
+def _refuse_unknown(name: str) -> None:
+    """Let loading say at once that a name is nothing: no download is behind one without a slash."""
+    if name != POCKET and "/" not in name and not Path(name).expanduser().exists():
+        load_backbone(name)
 
 
 def find_weights(name: str) -> str | None:
