@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -161,7 +161,12 @@ def paper(
     if ledger:
         write_ledger(ledger, out)
         say(f"wrote {ledger}")
-    if skipped := runner.skipped:
+    _tell(runner.skipped)
+
+
+def _tell(skipped: Collection[object]) -> None:
+    """Say that images could not be read, and end with 1."""
+    if skipped:
         count = f"{len(skipped)} image{'s' if len(skipped) > 1 else ''}"
         say(f"{count} could not be read: the run.json of each run says which, and why")
         raise Exit(1)
