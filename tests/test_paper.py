@@ -380,6 +380,12 @@ def test_averages_of_numbers_outside_their_intervals():
     assert found.high == pytest.approx(0.35 + 0.35 / 2**0.5)
 
 
+def test_averages_of_deviations_lie_within_their_intervals():
+    found = average([(1, Interval(0.4, 0.2, 2.4)), (1, Interval(0.8, 0.4, 4.8))], skewed=True)
+    assert found.low < found.value == pytest.approx(0.6) < found.high
+    assert found.high == pytest.approx(0.6 + (2.0**2 + 4.0**2) ** 0.5 / 2)
+
+
 def test_intervals_of_independent_datasets_add_in_quadrature():
     found = average([(1, Interval(10.0, 7.0, 13.0)), (1, Interval(20.0, 16.0, 24.0))])
     assert found == Interval(15.0, 12.5, 17.5)

@@ -175,7 +175,8 @@ def _cell(view: View, parts: Mapping[str, float], read: Callable[[str], Value | 
         (one,) = found.values()
         mark = effect(one.difference, up)
         return Cell("", one.interval, mark, digits=digits, lead=one.lead, few=few)
-    value = average((parts[name], v.interval) for name, v in found.items())
+    skewed = view.table.kind == "seeds"
+    value = average(((parts[name], v.interval) for name, v in found.items()), skewed)
     differences = [(parts[name], v.difference) for name, v in found.items() if v.difference]
     whole = average(differences) if len(differences) == len(found) else None
     note = "" if len(found) == len(parts) else f"{len(found)} of {len(parts)} datasets"

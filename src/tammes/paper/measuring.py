@@ -224,14 +224,22 @@ def _measure_of(row: Mapping[str, Any]) -> Measure:
     return Measure(subject, need, metrics=metrics, against=against, deviations=deviations, **given)
 
 
-def average(parts: Iterable[tuple[float, Interval]]) -> Interval:
+def average(parts: Iterable[tuple[float, Interval]], skewed: bool = False) -> Interval:
     """Average independent measures by weight; the widths of their intervals add in quadrature.
 
-    The middle of an interval is averaged like the value, which need not lie within.
+    The middle of an interval is averaged like the value, which need not lie within: that they are
+    apart is a bias, which does not average out. Intervals that are `skewed` without a bias, as
+    those of deviations, have each side for itself.
     """
     listed = list(parts)
     total = sum(weight for weight, _ in listed)
     value = sum(weight * one.value for weight, one in listed) / total
+    if skewed:
+        below, above = (
+            math.sqrt(sum((weight * side(one)) ** 2 for weight, one in listed)) / total
+            for side in (lambda one: one.value - one.low, lambda one: one.high - one.value)
+        )
+        return Interval(value, value - below, value + above)
     middle = sum(weight * (one.low + one.high) / 2 for weight, one in listed) / total
     squares = sum((weight * (one.high - one.low)) ** 2 for weight, one in listed)
     half = math.sqrt(squares) / 2 / total
