@@ -382,7 +382,8 @@ def test_averages_of_numbers_outside_their_intervals():
 
 def test_averages_of_deviations_lie_within_their_intervals():
     found = average([(1, Interval(0.4, 0.2, 2.4)), (1, Interval(0.8, 0.4, 4.8))], skewed=True)
-    assert found.low < found.value == pytest.approx(0.6) < found.high
+    assert found.low < found.value < found.high
+    assert found.value == pytest.approx(0.6)
     assert found.high == pytest.approx(0.6 + (2.0**2 + 4.0**2) ** 0.5 / 2)
 
 
