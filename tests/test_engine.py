@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from threading import current_thread
 
 import pytest
 import torch
@@ -108,12 +109,24 @@ def test_threads_of_a_cpu_change_nothing(threads: int, monkeypatch: pytest.Monke
         alone = Engine(backbone, prompt).predict(features, chosen)
         torch.set_num_threads(threads)
         monkeypatch.setattr("tammes.engine.engine.TOKENS_PER_THREAD", 64)  # a pass per image
-        several = Engine(backbone, prompt).predict(features, chosen)
+        engine, seen = Engine(backbone, prompt), set()
+        encode = engine._encode
+
+        class Watched:
+            tokens = encode.tokens
+
+            def __call__(self, contexts: torch.Tensor) -> torch.Tensor:
+                seen.add((current_thread().name, torch.is_grad_enabled()))
+                return encode(contexts)
+
+        engine._encode = Watched()
+        several = engine.predict(features, chosen)
         assert torch.get_num_threads() == threads
+        assert len(seen) > 1
+        assert not any(grad for _, grad in seen)
     finally:
         torch.set_num_threads(before)
     for one, other in zip(alone, several, strict=True):
-        assert not other.logits.requires_grad
         for name in ("logits", "angle", "cosine", "text", "losses"):
             expected = getattr(one, name)
             torch.testing.assert_close(getattr(other, name), expected, atol=2e-5, rtol=0)

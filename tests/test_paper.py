@@ -244,8 +244,9 @@ def test_seeds_give_a_deviation_and_a_mean(models: list[Model], settings: Settin
     assert cell.interval.value == pytest.approx(abs(values[0] - values[1]) / 2**0.5, abs=1e-4)
     mean = f"{sum(values) / 2:.2f} ±"
     assert str(cell).startswith(mean)
-    for write in (to_markdown, to_latex, to_csv):
-        assert mean.replace("±", r"$\pm$" if write is to_latex else "±") in write(sheet)
+    assert mean in to_markdown(sheet)
+    assert mean.replace("±", r"$\pm$") in to_latex(sheet)
+    assert f"mean {sum(values) / 2:.2f}," in to_csv(sheet)
     alone = sheet_of("random", models[:1], replace(settings, seeds=(3,)))
     (row,) = [r for r in alone.panels[0].rows if r.label == "every method"]
     assert "needs two seeds" in str(row.lines[0].cells[0])
@@ -504,6 +505,11 @@ def test_a_dataset_that_cannot_be_read_is_left_out(data, tiny_path, tmp_path):
     assert any(text.startswith("dtd is left out: dtd: none of the 3 images") for text in told)
     assert cell_of(sheet, 0, "zero-shot", tiny_path.name, "EuroSAT").interval
     assert "DTD without faults" in {missing.needs for missing in sheet.missing}
+    assert len([text for text in told if "left out" in text]) == 1
+    assert runner.skipped == {("dtd", "")}
+    command = ["paper", "finegrained", "--model", str(tiny_path), "--data-root", str(broken),
+               "--out", str(tmp_path / "again"), "--methods", "zero-shot"]  # fmt: skip
+    assert CliRunner().invoke(app, command).exit_code == 1
 
 
 def test_starts_are_read_before_anything_is_run(data: Path, tiny_path: Path, tmp_path: Path):

@@ -164,11 +164,12 @@ def paper(
     _tell(runner.skipped)
 
 
-def _tell(skipped: Collection[object]) -> None:
+def _tell(skipped: Collection[tuple[str, str]]) -> None:
     """Say that images could not be read, and end with 1."""
-    if skipped:
-        count = f"{len(skipped)} image{'s' if len(skipped) > 1 else ''}"
+    if some := [image for _, image in skipped if image]:
+        count = f"{len(some)} image{'s' if len(some) > 1 else ''}"
         say(f"{count} could not be read: the run.json of each run says which, and why")
+    if skipped:
         raise Exit(1)
 
 

@@ -132,8 +132,8 @@ class Engine:
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Encode the contexts, a few per pass; give what `_read` does, and mean class features.
 
-        Passes of a CPU are small and run side by side, a thread each: in one large pass of all
-        threads every layer waits for the slowest, and no cache holds what it writes.
+        Where a CPU has passes for all of its threads they are small and run side by side, a thread
+        each: in a large one every layer waits for the slowest, and no cache holds what it writes.
         """
 
         @torch.no_grad()  # which each thread has to say for itself
@@ -142,9 +142,9 @@ class Engine:
             return *self._read(some[0], text), text.sum(dim=0)[None]
 
         size, threads = self._per_pass, 1
-        if features.device.type == "cpu":
-            size = power_of_two(TOKENS_PER_THREAD // self._encode.tokens)
-            threads = min(torch.get_num_threads(), -(-len(features) // size))
+        small = power_of_two(TOKENS_PER_THREAD // self._encode.tokens)
+        if features.device.type == "cpu" and len(features) >= small * torch.get_num_threads():
+            size, threads = small, torch.get_num_threads()
         passes = zip(features.split(size), contexts.split(size), strict=True)
         if threads > 1:
             found = [*ahead(read, passes, threads, 2 * threads, single_threads)]

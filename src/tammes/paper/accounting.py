@@ -110,7 +110,7 @@ def _answer(
         return _timing(cell, table, subject, costs)
     needs, column = runs_behind(cell, table), _column(cell, table)
     found = View(table, book, needs[0].prompt, cell.metric).cell(subject, needs[0].method, column)
-    if found.interval is None or (found.note and not column.single):
+    if found.interval is None or found.note:
         return None
     unlike = tuple(_deviations(book, table, subject, needs))
     if (*cell.row, cell.dataset) in unfounded():

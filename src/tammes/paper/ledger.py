@@ -234,8 +234,11 @@ def _cell(entry: Entry) -> str:
         same = entry.mark == "="
         return f"{printed} =" if same else f"{printed} → {found.value:,.0f} ≠"
     cell = Cell(interval=found, digits=entry.digits)
+    shown = f"{printed} → {cell.number} {cell.range}".rstrip()
+    if not entry.mark:
+        return shown
     off = write_number(found.value - entry.cell.value, entry.digits)
-    return f"{printed} → {cell.number} {cell.range}".rstrip() + f"<br>{off} {entry.mark}".rstrip()
+    return f"{shown}<br>{off} {entry.mark}"
 
 
 # --- other models -------------------------------------------------------------------------------

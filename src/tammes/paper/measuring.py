@@ -71,8 +71,8 @@ class Book:
         was measured when a model of this name stood for another backbone.
         """
         subjects = {s.name: s for s in (*self.subjects, *other.subjects)}
-        longer, shorter = self.seeds, other.seeds
-        seeds = longer if longer[: len(shorter)] == shorter else shorter
+        known, new = self.seeds, other.seeds
+        seeds = known if known[: len(new)] == new else new
         measures = {
             key: one
             for key, one in {**self.measures, **other.measures}.items()

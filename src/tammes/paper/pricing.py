@@ -56,7 +56,9 @@ def _lines(table: Table, book: Book, costs: Costs, method: str) -> Iterator[Line
         else:
             for cost in found:
                 if (cost.method, cost.what) in ((method, PLAIN), (method, ENGINE)):
-                    yield Line("measured", f"{subject.name}, {cost.what}", (*_cells(cost), ece))
+                    kind = "" if cost.precision == "float32" else f", {cost.precision}"
+                    label = f"{subject.name}, {cost.what}{kind}"
+                    yield Line("measured", label, (*_cells(cost), ece))
         if subject.backbone and ece.interval:
             off, mark = beside(ece, printed["ECE"])
             cells = (Cell(), Cell(), Cell(interval=off, mark=mark))
@@ -95,7 +97,7 @@ def _terms(table: Table, costs: Sequence[Cost]) -> Panel:
 
 
 def _known(method: str, columns: Sequence[str]) -> Line:
-    return Line("published", "paper", (Cell(COMPLEXITY[method]), *[Cell()] * (len(columns) - 1)))
+    return Line("known", "paper", (Cell(COMPLEXITY[method]), *[Cell()] * (len(columns) - 1)))
 
 
 def _growing(model: str, found: Sequence[Cost]) -> Line:

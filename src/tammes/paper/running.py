@@ -66,7 +66,7 @@ class Runner:
 
     @property
     def skipped(self) -> set[tuple[str, str]]:
-        """The images that could not be read, by dataset."""
+        """The images that could not be read, by dataset; "" stands for all of one."""
         return set().union(*(session.skipped for session in self.sessions))
 
     @property
@@ -154,7 +154,9 @@ class Session:
                 raise
             return Missing(f"a prompt that fits {self.subject.name}", str(problem))
         except DataError as problem:  # no image of it can be read: other datasets may be whole
-            self._say(f"{dataset.name} is left out: {problem}")
+            if (job.dataset, "") not in self.skipped:
+                self._say(f"{dataset.name} is left out: {problem}")
+            self.skipped.add((job.dataset, ""))  # all of it
             return Missing(f"{CATALOG[job.dataset].names[0]} without faults", str(problem))
         self.skipped |= {(run.dataset, image) for run in runs for image in run.skipped}
         return {run.method: self._found(run, dataset, job) for run in runs}

@@ -10,6 +10,7 @@ from scipy.stats import chi2
 
 from tammes.paper.measuring import Book
 from tammes.paper.results import Missing, Need, Subject
+from tammes.paper.sheets import PLUS_MINUS
 from tammes.statistics import Interval
 
 LEVEL = 0.95
@@ -22,8 +23,8 @@ def spread(
     repeats = [replace(need, repeat=i) for i in range(len(book.seeds))]
     found = [m for one in repeats if (m := book.of(subject, one)) and metric in m.metrics]
     if len(found) < len(repeats):
-        lacking = next(r for r in repeats if book.of(subject, r) is None)
-        return book.why(subject, lacking)
+        lacking = (one for one in repeats if book.of(subject, one) is None)
+        return book.why(subject, next(lacking, need))
     if len({m.seed for m in found}) < max(2, len(found)):
         return Missing("two seeds", "pass --seeds 0,1,2")
     if len(sizes := sorted({m.images for m in found})) > 1:
@@ -33,7 +34,7 @@ def spread(
         told = "some seeds deviate otherwise from what was published than others"
         return Missing("the same settings for every seed", f"{told}: run tammes paper random again")
     values = [factor * m.metrics[metric].value for m in found]
-    return deviation(values), None, f"{mean(values):.2f} ± ", found[0].images
+    return deviation(values), None, f"{mean(values):.2f}{PLUS_MINUS}", found[0].images
 
 
 def deviation(values: list[float]) -> Interval:

@@ -13,7 +13,7 @@ from tammes.statistics import Interval, told_apart
 Kind = Literal["published", "known", "measured", "difference"]
 Mark = Literal["", "same", "better", "worse"]
 SIGNS = {"": "", "same": "≈", "better": "▲", "worse": "▼"}
-MINUS = "−"
+MINUS, PLUS_MINUS = "−", " ± "
 BIASED = ("ECE", "SCE")  # published metrics that noise makes larger
 
 
