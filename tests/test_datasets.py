@@ -306,6 +306,15 @@ def test_a_subset_is_balanced_ordered_and_deterministic(labels: list[int], count
         assert list(part.labels).count(label) == n
 
 
+def test_what_a_mac_adds_to_an_archive_is_no_class(tree: Path, tmp_path: Path):
+    path = pack(tmp_path / "pets.zip", tree, None)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("__MACOSX/cat/._1.png", b"x")
+        archive.writestr("cat/._1.png", b"x")
+    dataset = load_dataset(path)
+    assert (content(dataset), dataset.classnames) == (EXPECTED, CLASSES)
+
+
 def test_a_subset_names_unknown_ids(tree: Path):
     with pytest.raises(DataError, match=r"no image 'cat/9\.png'"):
         read_image_folder(tree).subset(["cat/9.png"])

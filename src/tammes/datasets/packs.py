@@ -11,6 +11,7 @@ from zipfile import BadZipFile, ZipFile
 from zlib import error as ZlibError
 
 from tammes.datasets.dataset import MISSING
+from tammes.datasets.folders import is_shown
 from tammes.errors import DataError, ImageError
 
 _reading = threading.Lock()  # one archive handle per process, shared by its threads
@@ -50,10 +51,10 @@ def _archive(path: Path, process: int) -> ZipFile:
 
 
 def list_pack(path: Path) -> dict[str, PackedFile]:
-    """List the files of a ZIP by name."""
+    """List the files of a ZIP by name, without what a Mac adds to them."""
     try:
         with ZipFile(path) as archive:
-            entries = [e for e in archive.infolist() if not e.is_dir()]
+            entries = [e for e in archive.infolist() if not e.is_dir() and is_shown(e.filename)]
     except (OSError, BadZipFile) as problem:
         raise DataError(f"cannot read the archive {path}: {problem}") from problem
     return {e.filename: PackedFile(path, e.filename, e.file_size, e.CRC) for e in entries}
