@@ -175,6 +175,9 @@ def test_a_benchmark_is_found_as_a_table(tmp_path: Path, called: str):
     path.write_text("file,label,class_name\na.webp,1,banded\n")
     with pytest.raises(DataError, match=r"label 1 is 'banded' and should be 'blotchy'.*Without"):
         load_dataset("dtd", tmp_path)
+    path.write_text("file,label,class_name\na.webp,1.0,banded\n")  # as pandas writes a column
+    with pytest.raises(DataError, match="label 1 is 'banded'"):
+        load_dataset("dtd", path)
 
 
 # Hugging Face

@@ -108,7 +108,7 @@ def _check_labels(entry: CatalogEntry, path: Path, named: Iterable[tuple[int, st
     wrong = [
         f"{label} is {name!r} and should be {entry.classnames[label]!r}"
         for label, name in named
-        if label < entry.classes and name not in ("", entry.classnames[label])
+        if 0 <= label < entry.classes and name not in ("", entry.classnames[label])
     ]
     if wrong:
         raise DataError(

@@ -100,7 +100,8 @@ def label_rows(
 def named_labels(columns: Mapping[str, list[str]]) -> list[tuple[int, str]]:
     """List what a table calls its labels, each once; nothing where it lacks one of the two."""
     pairs = zip(columns.get("label", ()), columns.get("class_name", ()), strict=False)
-    return sorted({(int(label), name) for label, name in pairs if label.isdecimal()})
+    numbered = ((_number(label), name) for label, name in pairs)
+    return sorted({(number, name) for number, name in numbered if number is not None})
 
 
 def _refuse(where: str, problem: str, rows: Iterable[str]) -> None:
