@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import warnings
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -130,6 +131,57 @@ def test_what_is_no_image_is_left_out_and_listed(tree: Path):
     dataset = read_image_folder(tree)
     assert content(dataset) == EXPECTED
     assert dataset.ignored == ("README", "annotations/list.mat", "cat/notes.txt", "loose.png")
+
+
+def test_one_part_is_read_of_a_folder_with_parts(tree: Path, tmp_path: Path):
+    root = tmp_path / "set"
+    for part in ("train", "test"):
+        shutil.copytree(tree, root / part)
+    (root / "train" / "dog" / "1.png").unlink()
+    dataset = load_dataset(root)
+    assert (content(dataset), dataset.classnames, dataset.name) == (EXPECTED, CLASSES, "set")
+    assert dataset.root == root / "test"
+    assert dataset.remarks == (f"the classes are the folders in test/ of {root}",)
+    assert len(load_dataset(root, part="train")) == 3
+    with pytest.raises(UnknownName, match=r"no part of .*set 'val'.*Known: test, train"):
+        load_dataset(root, part="val")
+    (root / "train").rename(root / "validation")
+    assert len(load_dataset(root, part="val")) == 3
+    (root / "test" / "dog").rename(root / "test" / "dogs")
+    assert load_dataset(root, classnames={"cat": "a", "dogs": "b"}).classnames == ("a", "b")
+
+
+def test_folders_above_the_classes_are_no_class(tree: Path, tmp_path: Path):
+    shutil.copytree(tree, tmp_path / "set" / "photos" / "images")
+    dataset = load_dataset(tmp_path / "set")
+    assert (content(dataset), dataset.classnames) == (EXPECTED, CLASSES)
+    assert dataset.items[0].open() == dataset.root / "cat/1.png"
+    assert "the classes are the folders in photos/images/" in dataset.remarks[0]
+    one = load_dataset(tree / "dog", classnames={"deep": "deep"})
+    assert one.classnames == ("deep",)  # 'deep/2.png' lies in a class folder
+    packed = tmp_path / "photos.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
+        for file in (*CATS, *DOGS):
+            archive.write(tree / file, f"photos/test/{file}")
+    dataset = load_dataset(packed)
+    assert content(dataset) == [(f"photos/test/{file}", label) for file, label in EXPECTED]
+    assert (dataset.classnames, dataset.root) == (CLASSES, packed)  # a report opens the archive
+
+
+def test_a_folder_that_is_called_like_a_benchmark_is_read_as_that(tree: Path, tmp_path: Path):
+    for name in ("banded", "zigzagged"):
+        (tmp_path / "dtd" / "images" / name).mkdir(parents=True)
+    for name in ("banded/banded_0003.jpg", "zigzagged/zigzagged_0001.jpg"):
+        Image.new("RGB", (4, 4)).save(tmp_path / "dtd" / "images" / name)
+    entry = find_entry("dtd")
+    dataset = load_dataset(tmp_path / "dtd")
+    assert dataset.classnames == entry.classnames
+    assert "read as the benchmark dtd" in dataset.remarks[-1]
+    assert len(load_dataset(tmp_path / "dtd", classnames=["x"] * 46 + ["y"]).classnames) == 47
+    assert load_dataset(tree).classnames == CLASSES  # called 'pets', and holds other classes
+    for called in ("images", "test", "sketch"):
+        tree = tree.rename(tree.with_name(called))
+        assert load_dataset(tree).classnames == CLASSES
 
 
 def test_a_link_that_leads_back_is_followed_once(tree: Path):

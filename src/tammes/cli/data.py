@@ -29,7 +29,11 @@ Root = Annotated[
     Option(help="Folder that holds the images of a benchmark.", rich_help_panel=_PANEL),
 ]
 Part = Annotated[
-    str, Option(help="Part of a split file: train, val or test.", rich_help_panel=_PANEL)
+    str,
+    Option(
+        help="Part of a split file, of a folder or of a ZIP: train, val or test.",
+        rich_help_panel=_PANEL,
+    ),
 ]
 Split = Annotated[
     Path | None,

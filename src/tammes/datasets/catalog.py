@@ -18,6 +18,9 @@ def _asset(name: str) -> Any:
     return json.loads((resources.files("tammes") / "assets" / name).read_text("utf-8"))
 
 
+GENERIC = ("test", "val", "images", "sketch")  # names of folders that may hold any set
+
+
 @dataclass(frozen=True)
 class CatalogEntry:
     """A benchmark; `images` is the size of its published test part, `preset` names the weights.
@@ -77,6 +80,16 @@ class CatalogEntry:
         path = Path(str(resources.files("tammes"))) / "assets" / "splits" / f"{self.split}.gz"
         return path if path.is_file() else None
 
+    @cached_property
+    def own_folders(self) -> frozenset[str]:
+        """What a folder is called, in letters and digits, that holds this benchmark and no other.
+
+        'test' and 'images' are in layouts as well, and may hold anything.
+        """
+        tops = (layout.partition("/")[0] for layout in self.layouts)
+        called = (self.id, *self.names, self.shards, f"wds_{self.id}", *tops)
+        return frozenset(map(plain, called)) - {"", *GENERIC}
+
     @property
     def numbered(self) -> bool:
         """Whether folders may also be called by label: 7, 007."""
@@ -113,6 +126,11 @@ def find_entry(name: str) -> CatalogEntry:
         if plain(name) in map(plain, (entry.id, *entry.names)):
             return entry
     raise UnknownName.of("dataset", name, CATALOG)
+
+
+def entry_of_folder(name: str) -> CatalogEntry | None:
+    """Find the benchmark that a folder is called after, as 'caltech-101' or 'oxford_flowers'."""
+    return next((e for e in CATALOG.values() if plain(name) in e.own_folders), None)
 
 
 def plain(name: str) -> str:

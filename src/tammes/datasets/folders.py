@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 import os
+import posixpath
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from tammes.datasets.dataset import Dataset, Item, Packed, name_some
-from tammes.errors import DataError
+from tammes.errors import DataError, UnknownName
 
 PHOTOS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".avif", ".heic")
 SCANS = (".tif", ".tiff", ".jp2", ".tga", ".ppm", ".pgm", ".pbm", ".pnm")
 IMAGE_SUFFIXES = frozenset((*PHOTOS, *SCANS))
+PARTS = {"train": ("train",), "val": ("val", "valid", "validation"), "test": ("test",)}
+PART_FOLDERS = frozenset(folder for called in PARTS.values() for folder in called)
 
 
 def read_image_folder(
-    root: str | Path, classnames: Mapping[str, str] | None = None, name: str | None = None
+    root: str | Path,
+    classnames: Mapping[str, str] | None = None,
+    name: str | None = None,
+    part: str = "test",
 ) -> Dataset:
     """Read `root/<class folder>/…/<image>`; `classnames` maps folders to names, in label order.
 
-    Hidden files are passed over; other files that are no images, images outside a class folder
-    and folders without an image are left out and listed in `ignored`.
+    Folders called train, val and test are parts, of which one is read; where all images lie in one
+    folder of folders, those are the classes. Hidden files are passed over; other files that are no
+    images, images outside a class folder and folders without an image are left out and listed in
+    `ignored`.
     """
     root = Path(root)
     if not root.is_dir():
         raise DataError(f"{root}: no such folder")
     files = {path: root / path for path in walk(root)}
-    return sort_by_folder(files, root, classnames, name or root.resolve().name)
+    return sort_by_folder(files, root, classnames, name or root.resolve().name, part)
 
 
 def sort_by_folder(
@@ -34,12 +43,35 @@ def sort_by_folder(
     root: Path,
     classnames: Mapping[str, str] | None,
     name: str,
+    part: str = "test",
 ) -> Dataset:
     """Label files by the folder they lie in; without names, folders are names in sorted order."""
+    above = _above_classes(list(files), part, set(classnames or ()), root)
+    if above:
+        below = {p.removeprefix(above): file for p, file in files.items() if p.startswith(above)}
+        found = sort_by_folder(below, root / above, classnames, name, part)
+        remark = f"the classes are the folders in {above} of {root}"
+        return replace(found, remarks=found.remarks or (remark,))
     folders = sorted({p.partition("/")[0] for p in files if is_image(p) and "/" in p})
     names = {folder: folder for folder in folders} if classnames is None else classnames
     labels = {folder: position for position, folder in enumerate(names)}
     return label_by_folder(files, root, labels, tuple(names.values()), name)
+
+
+def _above_classes(files: Iterable[str], part: str, known: set[str], root: Path) -> str:
+    """Return the folder in which the class folders lie, as 'test/', or nothing where they do."""
+    images = [p for p in files if is_image(p) and "/" in p]
+    tops = {p.partition("/")[0] for p in images}
+    if not tops or tops & known:
+        return ""
+    if tops <= PART_FOLDERS:
+        called = [folder for folder in PARTS.get(part, (part,)) if folder in tops]
+        if not called:
+            raise UnknownName.of(f"part of {root}", part, sorted(tops))
+        return f"{called[0]}/"
+    folders = {p.rpartition("/")[0] for p in images}
+    common = posixpath.commonpath(folders)
+    return f"{common}/" if common and common not in folders else ""
 
 
 def label_by_folder(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from tammes.datasets.catalog import find_entry
+from tammes.datasets.catalog import CatalogEntry, entry_of_folder, find_entry
 from tammes.datasets.dataset import Dataset
 from tammes.datasets.folders import read_image_folder
 from tammes.datasets.hub import HUB, is_saved, read_hub
 from tammes.datasets.layouts import read_catalog
 from tammes.datasets.names import Names, by_folder, listed, renamed
+from tammes.datasets.search import NotHere
 from tammes.datasets.shards import has_shards, read_shards
 from tammes.datasets.splits import SPLIT_SUFFIXES, read_coop_split
 from tammes.datasets.tables import TABLE_SUFFIXES, read_table
@@ -29,7 +31,8 @@ def load_dataset(
 ) -> Dataset:
     """Read a folder, a table, a ZIP, a split file, `hf:owner/name`, or a benchmark by its name.
 
-    A benchmark is looked for below `root`, in any usual layout.
+    A benchmark is looked for below `root`, in any usual layout; a folder that is called after one
+    is read as that. `part` also chooses among folders called train, val and test.
 
     `classnames` overrides the names, in label order; for class folders it maps folder to name.
     """
@@ -68,13 +71,29 @@ def _load_folder(path: Path, part: str, classnames: Names | None) -> Dataset:
             f"{LABELS} there names the images and labels; files that it does not list are left out"
         )
         return replace(found, remarks=(*found.remarks, said))
-    return read_image_folder(path, by_folder(classnames), name)
+    entry = entry_of_folder(name)
+    known = _read_as(entry, path, part, classnames) if entry else None
+    return known or read_image_folder(path, by_folder(classnames), name, part)
+
+
+def _read_as(
+    entry: CatalogEntry, path: Path, part: str, classnames: Names | None
+) -> Dataset | None:
+    """Read the benchmark that a folder is called after, if that is what it holds."""
+    if isinstance(classnames, Mapping):  # names by folder: the caller knows what is in it
+        return None
+    try:
+        found = read_catalog(entry.id, path, part)
+    except NotHere:
+        return None
+    said = f"read as the benchmark {entry.id}, after which its folder {path} is called"
+    return renamed(replace(found, remarks=(*found.remarks, said)), classnames)
 
 
 def _load_file(path: Path, root: str | Path | None, part: str, classnames: Names | None) -> Dataset:
     """Choose the reader by how the file is called."""
     if path.suffix == ".zip":
-        return read_pack(path, classnames)
+        return read_pack(path, classnames, part=part)
     if path.suffix in TABLE_SUFFIXES:
         return read_table(path, root, listed(classnames))
     if path.name.endswith(SPLIT_SUFFIXES):
