@@ -307,6 +307,47 @@ def test_names_that_somebody_means_to_use_are_compared(tmp_path: Path):
         load_dataset("eurosat", tmp_path, classnames=ordered)
 
 
+@pytest.mark.parametrize(
+    ("name", "change", "rule"),
+    [
+        ("caltech101", lambda names: sorted(n.replace("_", " ") for n in names), "sorted as text"),
+        ("eurosat", lambda names: ["Sea and Lake", *names[-2::-1]], ""),
+        ("eurosat", lambda names: ["SeaLake", "River", *names[2:8], "Forest", "AnnualCrop"], ""),
+        ("dtd", lambda names: [names[i].upper() for i in sorted(range(47), key=str)],
+         "numbers sorted as text (0, 1, 10, 11, …)"),
+    ],
+)  # fmt: skip
+def test_another_order_is_one_in_any_spelling(
+    name: str, change: Any, rule: str, tmp_path: Path
+) -> None:
+    whole(name, tmp_path)
+    names = change(list(find_entry(name).classnames))
+    found = check_dataset(name, tmp_path, classnames=names)
+    assert kinds(found)[0] == "order"
+    assert rule in said(found)
+    with pytest.raises(DataError, match=r"its own in another order: label .*, which is label \d"):
+        load_dataset(name, tmp_path, classnames=names)
+
+
+def test_a_homonym_is_no_other_order(tmp_path: Path):
+    """Other lists of ImageNet call the dog Cardigan as the jacket, or two suits maillot."""
+    folders(tmp_path / "imagenet" / "images" / "val", ["n01440764"])
+    names = list(find_entry("imagenet").classnames)
+    assert names[474] == "cardigan"
+    names[264] = "Cardigan"
+    assert len(load_dataset("imagenet", tmp_path, classnames=names)) == 1
+    assert kinds(check_dataset("imagenet", tmp_path, classnames=names))[-1] == "names"
+
+
+def test_folders_together_tell_more_than_one():
+    """SUN397 has offices, and an office cubicle in c/cubicle/office."""
+    from tammes.datasets.ordering import told_labels
+
+    names = find_entry("sun397").classnames
+    told = told_labels(["c/cubicle/office/sun_1.jpg", "o/office/sun_2.jpg"], find_entry("sun397"))
+    assert [names[label] for label in told.values()] == ["office cubicle", "office"]
+
+
 def test_what_cannot_be_read_is_a_finding_with_its_reason(tmp_path: Path):
     draw(tmp_path / "a.webp")
     table(tmp_path / "dtd-test.csv", [("a.webp", 1, "banded")], "file,label,class_name")

@@ -57,6 +57,19 @@ def alike(one: str, other: str) -> bool:
     return any(form(one) == form(other) for form in FORMS)
 
 
+def displaced(
+    names: Sequence[str], known: Sequence[str], spelled: Iterable[tuple[str, int]]
+) -> dict[int, int]:
+    """Tell which names stand at another label than their own: label -> the label they belong to.
+
+    A name that stands at its own label as well is a homonym ('cardigan' is a dog and a jacket).
+    """
+    told = match_names(spelled, names)
+    told |= {n: i for i, n in enumerate(names) if alike(n, known[i])}
+    wrong = {i: told[n] for i, n in enumerate(names) if n in told and not alike(n, known[i])}
+    return {i: j for i, j in wrong.items() if i != j and told.get(names[j]) != j}
+
+
 def spellings(entry: CatalogEntry) -> list[tuple[str, int]]:
     """List every name that a folder of a class may have."""
     label = {name: i for i, name in enumerate(entry.classnames)}

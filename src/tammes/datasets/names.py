@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from tammes.datasets.catalog import CATALOG
 from tammes.datasets.dataset import Dataset
+from tammes.datasets.matching import displaced, spellings
 from tammes.errors import DataError
 
 Names = Sequence[str] | Mapping[str, str]
@@ -38,11 +40,16 @@ def renamed(dataset: Dataset, classnames: Names | None) -> Dataset:
 
 
 def _refuse_other_order(names: Sequence[str], dataset: Dataset) -> None:
-    """Refuse the same names at other labels: all that follows would be near zero."""
-    known = dataset.classnames
-    if sorted(names) == sorted(known) and tuple(names) != known:
-        label = next(i for i, name in enumerate(names) if name != known[i])
+    """Refuse names at other labels than theirs: all that follows would be near zero."""
+    known, entry = dataset.classnames, CATALOG.get(dataset.name)
+    spelled = [(name, label) for label, name in enumerate(known)]
+    if entry and entry.classnames == known:
+        spelled = spellings(entry)
+    moved = displaced(names, known, spelled)
+    if moved:
+        label, own = next(iter(moved.items()))
         raise DataError(
             f"{dataset.name}: the class names given are its own in another order: label {label} is "
-            f"{known[label]!r}, not {names[label]!r}. Sort them by label, or leave them out"
+            f"{known[label]!r}, not {names[label]!r}, which is label {own}. Sort them by label, or "
+            "leave them out"
         )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from tammes.datasets.catalog import CatalogEntry
 from tammes.datasets.dataset import Dataset, name_some
 from tammes.datasets.findings import Finding
-from tammes.datasets.matching import FORMS, alike, match_names, spellings
+from tammes.datasets.matching import alike, displaced, match_names, spellings
 
 
 def find_names(names: Sequence[str], entry: CatalogEntry, where: str) -> Iterator[Finding]:
@@ -22,13 +22,24 @@ def find_names(names: Sequence[str], entry: CatalogEntry, where: str) -> Iterato
     differ = [i for i, name in enumerate(names) if not alike(name, known[i])]
     if not differ:
         return
-    shown = name_some((f"label {i} is {names[i]!r}, not {known[i]!r}" for i in differ), 3)
-    what = f"{len(differ):,} of {len(names):,} class names of {where} differ: {shown}"
-    if same_set(names, known):
+    moved = displaced(names, known, spellings(entry))
+    others = [i for i in differ if i not in moved]
+    if moved:
+        shown = (
+            f"label {i} is {names[i]!r}, which is label {j} of {entry.id}" for i, j in moved.items()
+        )
+        what = _differ(len(moved), len(names), where, "stand at another label", shown)
         advice = f"the names are right and their order is not: sort them as {entry.id} has them"
-        yield Finding("order", f"{what}{_rule(names)}", advice)
-    else:
+        yield Finding("order", f"{what}{_rule(names, moved)}", advice)
+    if others:
+        shown = (f"label {i} is {names[i]!r}, not {known[i]!r}" for i in others)
+        what = _differ(len(others), len(names), where, "differ", shown)
         yield Finding("names", what, "published numbers hold for the catalog's names: take those")
+
+
+def _differ(count: int, of: int, where: str, how: str, shown: Iterable[str]) -> str:
+    """Say how many names are otherwise, and show the first."""
+    return f"{count:,} of {of:,} class names of {where} {how}: {name_some(shown, 3)}"
 
 
 def find_order(dataset: Dataset, entry: CatalogEntry) -> Iterator[Finding]:
@@ -68,32 +79,47 @@ def remark_ranks(dataset: Dataset, entry: CatalogEntry) -> Iterator[str]:
 
 
 def told_labels(paths: Sequence[str], entry: CatalogEntry) -> dict[str, int]:
-    """Tell labels by the one folder that is called like a class, or by the start of the file."""
+    """Tell labels by the one folder that is called like a class, or by the start of the file.
+
+    Most folders together win: c/cubicle/office shows an office cubicle, and no office.
+    """
     candidates = {path: _candidates(path) for path in paths}
-    every = sorted({name for names in candidates.values() for name in names})
+    every = sorted({name for rows in candidates.values() for names in rows for name in names})
     known = match_names(spellings(entry), every)
     if entry.numbered:
         numbers = (name for name in every if name.isdecimal() and int(name) < entry.classes)
         known |= {name: int(name) for name in numbers}
-    found = {path: {known[n] for n in names if n in known} for path, names in candidates.items()}
-    return {path: labels.pop() for path, labels in found.items() if len(labels) == 1}
+    told = {}
+    for path, rows in candidates.items():
+        hits = ({known[n] for n in names if n in known} for names in rows)
+        labels = next((found for found in hits if found), set())
+        if len(labels) == 1:
+            told[path] = labels.pop()
+    return told
 
 
-def same_set(names: Sequence[str], others: Sequence[str]) -> bool:
-    """Tell whether two lists name the same classes, in whatever order."""
-    return any(sorted(map(form, names)) == sorted(map(form, others)) for form in FORMS)
+def _candidates(path: str) -> list[list[str]]:
+    """List what may name the class: folders, as many as there are together, then fewer, then one.
 
-
-def _candidates(path: str) -> list[str]:
-    """List what may name the class: folders, and a file's name before its number."""
+    A file's name before its number counts as one.
+    """
     *folders, file = PurePosixPath(path).parts
     start = re.sub(r"[\W_]*\d+$", "", PurePosixPath(file).stem)
-    return [*folders, *([start] if start else [])]
+    depth = len(folders)
+    runs = {
+        n: [" ".join(folders[i : i + n]) for i in range(depth - n + 1)] for n in range(depth, 1, -1)
+    }
+    return [*runs.values(), [*folders, *([start] if start else [])]]
 
 
-def _rule(names: Sequence[str]) -> str:
+def _rule(names: Sequence[str], moved: Mapping[int, int]) -> str:
     """Say by what rule a list is sorted, if by any."""
-    return ". They are sorted as text" if list(names) == sorted(names) else ""
+    as_text = sorted(range(len(names)), key=str)
+    if all(as_text[i] == j for i, j in moved.items()):
+        return f". Their labels are numbers sorted as text ({', '.join(map(str, as_text[:4]))}, …)"
+    spaced = [name.replace("_", " ").casefold() for name in names]
+    in_order = list(names) == sorted(names) or spaced == sorted(spaced)
+    return ". They are sorted as text" if in_order else ""
 
 
 def _ranks(folders: Sequence[str] | Mapping[str, int]) -> dict[str, int]:
