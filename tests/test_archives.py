@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from tammes.datasets import Dataset, find_entry, load_dataset, read_shards
+from tammes.datasets.presence import find_present
 from tammes.errors import DataError, ImageError, MissingExtra, UnknownName
 
 
@@ -160,10 +161,64 @@ def test_classes_that_are_left_out_go_and_unknown_ones_keep_their_names(tmp_path
     assert "no such class in the catalog: unicorn" in dataset.remarks[0]
 
 
+EUROSAT = (
+    "annual crop land", "forest", "brushland or shrubland", "highway or road",
+    "industrial buildings or commercial buildings", "pasture land", "permanent crop land",
+    "residential buildings or homes or apartments", "river", "lake or sea",
+)  # fmt: skip
+
+
+def test_the_names_that_clip_benchmark_gives_are_known(tmp_path: Path):
+    entry = find_entry("eurosat")
+    shard(tmp_path / "wds_vtab-eurosat" / "test" / "0.tar", samples(range(10)))
+    names(tmp_path / "wds_vtab-eurosat", *EUROSAT)
+    dataset = load_dataset("eurosat", tmp_path)
+    assert (dataset.classnames, dataset.labels) == (entry.classnames, tuple(range(10)))
+    root = tmp_path / "wds_vtab-caltech101"
+    theirs = {"background": None, "off-center face": "face", "centered face": None,
+              "side of a car": "car_side", "head of a  crocodile": "crocodile_head",
+              "snoopy (cartoon beagle)": "snoopy", "yin and yang symbol": "yin_yang"}  # fmt: skip
+    shard(root / "test" / "0.tar", samples(range(len(theirs))))
+    names(root, *theirs)
+    dataset = load_dataset("caltech101", tmp_path)
+    assert dataset.classnames == find_entry("caltech101").classnames
+    assert list(shown(dataset).values()) == [name for name in theirs.values() if name]
+
+
+def test_labels_of_one_order_need_no_equal_names(tmp_path: Path):
+    own = list(find_entry("flowers102").classnames)
+    own[0] = "a flower of another name"
+    shard(tmp_path / "wds_vtab-flowers" / "test" / "0.tar", samples([0, 1]))
+    names(tmp_path / "wds_vtab-flowers", *own)
+    dataset = load_dataset("flowers102", tmp_path)
+    assert dataset.classnames == find_entry("flowers102").classnames
+    own[1:4] = own[3], own[1], own[2]  # now the rest is moved: their names must stay theirs
+    names(tmp_path / "wds_vtab-flowers", *own)
+    assert load_dataset("flowers102", tmp_path).classnames == tuple(own)
+
+
+def test_numbers_for_names_are_labels(tmp_path: Path):
+    """ImageNet-V2 in shards whose names are its folders, sorted as text."""
+    own = sorted(map(str, range(1000)))
+    shard(tmp_path / "wds_imagenetv2" / "0.tar", samples([2, 3]))
+    names(tmp_path / "wds_imagenetv2", *own)
+    assert list(shown(load_dataset("imagenet_v2", tmp_path)).values()) == [
+        "brambling",
+        "black swan",
+    ]
+    assert own[2:4] == ["10", "100"]
+
+
+def test_shards_among_many_sets_are_of_the_one_whose_classes_they_hold(tmp_path: Path):
+    shard(tmp_path / "0.tar", samples([0, 1]))
+    names(tmp_path, "sea or lake", "Forest")
+    assert list(find_present(tmp_path)) == ["eurosat"]
+
+
 # Tables
 
 
-@pytest.mark.parametrize("called", ["dtd-test.csv", "test.csv", "dtd/images/labels.csv"])
+@pytest.mark.parametrize("called", ["dtd-test.csv", "DTD/test.csv", "dtd/images/labels.csv"])
 def test_a_benchmark_is_found_as_a_table(tmp_path: Path, called: str):
     path = tmp_path / called
     path.parent.mkdir(parents=True, exist_ok=True)

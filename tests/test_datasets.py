@@ -450,9 +450,9 @@ def test_a_split_benchmark_is_found_in_the_usual_layouts(tmp_path: Path, layout:
 
 @pytest.mark.parametrize("folder", ["n01498041", "6", "006", "0006"])
 def test_imagenet_v2_folders_are_matched_by_what_they_say(tmp_path: Path, folder: str):
-    (tmp_path / folder).mkdir()
-    (tmp_path / folder / "a.jpeg").write_bytes(b"")
-    dataset = load_dataset("imagenet_v2", tmp_path)
+    (tmp_path / "ImageNetV2" / folder).mkdir(parents=True)
+    (tmp_path / "ImageNetV2" / folder / "a.jpeg").write_bytes(b"")
+    dataset = load_dataset("imagenet_v2", tmp_path / "ImageNetV2")
     assert len(dataset.classnames) == 1000
     assert dataset.classnames[dataset.items[0].label] == "stingray"
 

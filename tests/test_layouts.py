@@ -10,6 +10,8 @@ import pytest
 from PIL import Image
 
 from tammes.datasets import CATALOG, Dataset, find_entry, load_dataset, read_coop_split
+from tammes.datasets.presence import find_present
+from tammes.datasets.search import NotHere
 from tammes.errors import DataError
 
 SPLITS = [entry for entry in CATALOG.values() if entry.split]
@@ -180,8 +182,8 @@ def test_sun_reads_its_first_partition(tmp_path: Path):
 def test_class_folders_are_known_by_what_they_are_called(
     tmp_path: Path, name: str, found: dict[str, str], below: str
 ):
-    folders(tmp_path / below, found)
-    dataset = load_dataset(name, tmp_path)
+    folders(tmp_path / name / below, found)
+    dataset = load_dataset(name, tmp_path / name)
     assert {Path(path).parts[0]: label for path, label in shown(dataset).items()} == found
     assert dataset.classnames == find_entry(name).classnames
     assert dataset.layout == "class folders"
@@ -204,9 +206,37 @@ def test_two_folders_of_one_class_are_refused(tmp_path: Path):
 
 
 def test_numbered_folders_are_not_guessed(tmp_path: Path):
-    folders(tmp_path, ["3", "4"])
+    folders(tmp_path / "flowers-102", ["3", "4"])
     with pytest.raises(DataError, match=r"numbers from 3 to 4: cannot tell .* from 0 or from 1"):
-        load_dataset("flowers102", tmp_path)
+        load_dataset("flowers102", tmp_path / "flowers-102")
+
+
+def test_what_may_be_of_any_set_is_of_none(tmp_path: Path):
+    """Digits in a folder of many sets are no flowers; all numbers of a set may be."""
+    folders(tmp_path, map(str, range(12)))
+    draw(tmp_path / "a.png")
+    (tmp_path / "labels.csv").write_text("id,prediction\n1,2\n")
+    (tmp_path / "test.csv").write_text("file,label\na.png,1\n")
+    assert find_present(tmp_path) == {}
+    with pytest.raises(DataError, match=r"12 numbered folders in \., .*call the folder above them"):
+        load_dataset("imagenet_v2", tmp_path)
+    (tmp_path / "dtd").mkdir()
+    (tmp_path / "dtd" / "labels.csv").write_text("id,prediction\n1,2\n")
+    with pytest.raises(NotHere):
+        load_dataset("dtd", tmp_path)
+    folders(tmp_path / "x", map(str, range(1, 103)))
+    assert len(load_dataset("flowers102", tmp_path / "x")) == 102
+
+
+def test_one_odd_set_does_not_hide_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folders(tmp_path / "eurosat" / "2750", ["Forest"])
+    (tmp_path / "dtd" / "images").mkdir(parents=True)
+    draw(tmp_path / "dtd" / "images" / "a.png")
+    split = tmp_path / "dtd" / "split_zhou_DescribableTextures.json"
+    split.write_text(json.dumps({"train": [["a.png", 0, "banded"]]}))  # no part of the name test
+    found = find_present(tmp_path)
+    assert list(found) == ["dtd", "eurosat"]
+    assert "no part of" in found["dtd"].problem
 
 
 def test_a_duplicate_name_says_no_class(tmp_path: Path):

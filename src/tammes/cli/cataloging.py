@@ -51,7 +51,8 @@ def list_benchmarks(root: Below = None, as_json: options.AsJson = False) -> None
             about |= {"download": bool(entry.torchvision), "license": entry.license}
             about["page"] = entry.page
         if as_json:
-            about |= {"layouts": entry.layouts, "split": entry.split, "traps": entry.traps}
+            about |= {"classnames": entry.classnames, "layouts": entry.layouts}
+            about |= {"split": entry.split, "traps": entry.traps}
         listed[name] = about
     show(listed, as_json)
 

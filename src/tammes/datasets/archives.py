@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from tammes.datasets.catalog import CatalogEntry
 from tammes.datasets.dataset import Dataset, name_some
 from tammes.datasets.hub import HUB, is_saved, read_hub
-from tammes.datasets.matching import align, plain
+from tammes.datasets.matching import align, match_folders, plain
 from tammes.datasets.search import NotHere, Search
 from tammes.datasets.shards import has_shards, read_shards
 from tammes.datasets.tables import (
     TABLE_SUFFIXES,
+    has_rows,
     named_labels,
     parse_table,
     path_content,
@@ -47,32 +48,47 @@ def find_pack(search: Search) -> Dataset:
 def find_table(search: Search) -> Dataset:
     """Find the one table in `root` that is called after the part, or labels.csv by its images."""
     entry, part = search.entry, search.part
-    stems = [f"{entry.id}-{part}", f"{entry.id}_{part}", part]
-    stems += ["labels"] if part == "test" else []
-    named = [place / f"{s}{x}" for place in search.places for s in stems for x in TABLE_SUFFIXES]
-    found = [path for path in named if path.is_file()][:1]
-    return _read_rows(entry, _only(search, found, f"table {stems[0]}.csv or {part}.csv"))
+    stems = [f"{entry.id}-{part}", f"{entry.id}_{part}"]
+    any_set = [part, *(["labels"] if part == "test" else [])]
+    named = list(_tables(search.places, stems))
+    named += filter(has_rows, _tables(filter(search.is_own, search.places), any_set))
+    wanted = f"table {stems[0]}.csv, nor {part}.csv in a folder called {entry.id}"
+    return _read_rows(entry, _only(search, named[:1], wanted))
+
+
+def _tables(places: Iterable[Path], stems: Sequence[str]) -> Iterator[Path]:
+    """Yield the tables that are called so."""
+    named = (place / f"{s}{x}" for place in places for s in stems for x in TABLE_SUFFIXES)
+    return (path for path in named if path.is_file())
 
 
 def find_shards(search: Search) -> Dataset:
     """Find the folder of webdataset shards, under the name that CLIP_benchmark gives it."""
     wanted = f"folder of shards {search.entry.shards or search.entry.id}"
     place = _only(search, filter(has_shards, _own_folders(search)), wanted)
-    return align(read_shards(place, search.part, name=search.entry.id), search.entry)
+    return _align(search, read_shards(place, search.part, name=search.entry.id))
 
 
 def find_saved(search: Search) -> Dataset:
     """Find the folder that the Hugging Face library saved."""
     wanted = f"saved Hugging Face dataset {search.entry.id}"
     place = _only(search, filter(is_saved, _own_folders(search)), wanted)
-    return align(read_hub(place, search.part, name=search.entry.id), search.entry)
+    return _align(search, read_hub(place, search.part, name=search.entry.id))
+
+
+def _align(search: Search, dataset: Dataset) -> Dataset:
+    """Take the catalog's names; what lies among many sets must hold most of its classes."""
+    entry, own = search.entry, dataset.classnames
+    if not search.is_own(dataset.root) and 2 * len(match_folders(entry, own, own=False)) < len(own):
+        raise NotHere(f"the classes of {dataset.root} are others: {name_some(own, 3)}")
+    return align(dataset, entry)
 
 
 def _own_folders(search: Search) -> list[Path]:
     """List the root and the folders in it that are called after the benchmark."""
     entry = search.entry
-    names = {plain(name) for name in (entry.id, *entry.names, entry.shards, f"wds_{entry.id}")}
-    below = sorted(f for f in search.root.iterdir() if plain(f.name) in names and f.is_dir())
+    called = entry.own_folders
+    below = sorted(f for f in search.root.iterdir() if plain(f.name) in called and f.is_dir())
     return [search.root, *below]
 
 

@@ -111,7 +111,7 @@ def by_class_folders(search: Search) -> Dataset:
     entry, seen = search.entry, []
     for base in search.bases:
         here = [f for f in subfolders(base) if f not in entry.leave_out]
-        labels = match_folders(entry, here)
+        labels = match_folders(entry, here, search.is_own(base))
         if labels and 2 * len(labels) >= len(here):
             _refuse_twins(base, labels, entry)
             files = {path: base / path for path in walk(base)}
@@ -121,6 +121,9 @@ def by_class_folders(search: Search) -> Dataset:
         where = search.named([base])
         if labels:
             seen.append(f"only {len(labels)} of the {len(here)} folders in {where} are its classes")
+        elif numbers := sum(folder.isdecimal() for folder in here):
+            of_any = f"may be of any set: call the folder above them {entry.id}"
+            seen.append(f"{numbers} numbered folders in {where}, which {of_any}")
         elif loose := sum(is_image(path.name) for path in base.iterdir()):
             seen.append(f"{loose} images in {where} that lie in no class folder")
     first = (entry.folders or entry.classnames)[0]

@@ -12,13 +12,23 @@ from tammes.datasets.dataset import Dataset, name_some
 from tammes.errors import DataError
 
 
-def match_folders(entry: CatalogEntry, folders: Sequence[str]) -> dict[str, int]:
-    """Tell the label of each folder that is called like a class, or numbered like one."""
+def match_folders(entry: CatalogEntry, folders: Sequence[str], own: bool = True) -> dict[str, int]:
+    """Tell the label of each folder that is called like a class, or numbered like one.
+
+    Numbers may be of any set: where the place is not the benchmark's `own`, all must be there.
+    """
     labels = match_names(spellings(entry), folders)
     numbers = [f for f in folders if f.isdecimal() and f not in labels]
-    if numbers and (entry.numbered or len(numbers) == len(folders)):
+    usual = entry.numbered or len(numbers) == len(folders)
+    if numbers and usual and (own or _are_all(entry, numbers)):
         labels |= _by_number(entry, numbers)
     return labels
+
+
+def _are_all(entry: CatalogEntry, numbers: Iterable[str]) -> bool:
+    """Tell whether numbers count the classes, from 0 or from 1, without a gap."""
+    found = sorted(map(int, numbers))
+    return found in ([*range(entry.classes)], [*range(1, entry.classes + 1)])
 
 
 def match_names(spellings: Iterable[tuple[str, int]], found: Iterable[str]) -> dict[str, int]:
@@ -41,15 +51,26 @@ def align(dataset: Dataset, entry: CatalogEntry) -> Dataset:
     own = dataset.classnames
     if len(own) == entry.classes and all(map(alike, own, entry.classnames)):
         return replace(dataset, classnames=entry.classnames)
-    label = match_names(spellings(entry), own)
-    kept = [item for item in dataset.items if own[item.label] not in entry.leave_out]
+    label = match_folders(entry, own)
+    out = {plain(name) for name in entry.leave_out}
+    kept = [item for item in dataset.items if plain(own[item.label]) not in out]
     lost = sorted({own[item.label] for item in kept} - set(label))
     if lost or len(set(label.values())) < len(label):
+        if _same_labels(own, entry):
+            return replace(dataset, classnames=entry.classnames)
         what = f"no such class in the catalog: {name_some(lost, 3)}" if lost else "names that clash"
         remark = f"its own {len(own)} class names stand for the catalog's {entry.classes}: {what}"
         return replace(dataset, remarks=(*dataset.remarks, remark))
     items = tuple(replace(item, label=label[own[item.label]]) for item in kept)
     return replace(dataset, classnames=entry.classnames, items=items)
+
+
+def _same_labels(own: Sequence[str], entry: CatalogEntry) -> bool:
+    """Tell whether labels mean the same although some names differ: most agree, none is moved."""
+    if len(own) != entry.classes:
+        return False
+    agree = sum(alike(name, known) for name, known in zip(own, entry.classnames, strict=True))
+    return 2 * agree > len(own) and not displaced(own, entry.classnames, spellings(entry))
 
 
 def alike(one: str, other: str) -> bool:

@@ -10,7 +10,7 @@ from tammes.datasets.catalog import CATALOG, CatalogEntry
 from tammes.datasets.dataset import MISSING
 from tammes.datasets.layouts import read_catalog
 from tammes.datasets.search import NotHere
-from tammes.errors import DataError
+from tammes.errors import DataError, TammesError
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def _find(entry: CatalogEntry, root: Path) -> Presence | None:
         dataset = read_catalog(entry.id, root)
     except NotHere:
         return None
-    except DataError as problem:
+    except TammesError as problem:  # one odd set must not hide the others
         return Presence("", str(root), 0, str(problem))
     images = sum(item.stamp() != MISSING for item in dataset.items)
     return Presence(dataset.layout, str(dataset.root), images)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tammes.datasets.catalog import CatalogEntry
+from tammes.datasets.catalog import CatalogEntry, plain
 from tammes.datasets.dataset import name_some
 from tammes.errors import DataError
 
@@ -40,6 +40,17 @@ class Search:
             found += [parent / self.part for parent in (place, *beside)]
             found += [place] if self.part == "test" else []
         return [base for base in dict.fromkeys(found) if base.is_dir()]
+
+    def is_own(self, place: Path) -> bool:
+        """Tell whether a place is the benchmark's by what it is called, or a folder around it.
+
+        What lies in a folder of many sets and is called 'test.csv' or '7' may be of any of them.
+        """
+        around = self.root.resolve()
+        below = place.relative_to(self.root).parts if place.is_relative_to(self.root) else ()
+        return any(
+            plain(n) in self.entry.own_folders for n in (around.parent.name, around.name, *below)
+        )
 
     def first(self, *files: str) -> Path:
         """Find the place where one of these files of the benchmark lies."""

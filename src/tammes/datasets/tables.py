@@ -13,6 +13,7 @@ from tammes.datasets.names import PASS_NAMES
 from tammes.errors import DataError
 
 FILE_COLUMNS = ("file", "path", "filename", "filepath", "image")
+LABEL_COLUMNS = ("label", "class_name")
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 
 
@@ -63,7 +64,7 @@ def _parquet_rows(content: bytes) -> list[dict[str, Any]]:
     from pyarrow import BufferReader, parquet
 
     table = parquet.read_table(BufferReader(content))
-    wanted = {*FILE_COLUMNS, "label", "class_name"}
+    wanted = {*FILE_COLUMNS, *LABEL_COLUMNS}
     kept = [c for c in table.column_names if c.strip().lower() in wanted]
     return table.select(kept or table.column_names).to_pylist()
 
@@ -79,7 +80,7 @@ def label_rows(
 ) -> tuple[list[str], list[int], tuple[str, ...]]:
     """Return files, labels and class names of a parsed table."""
     file = next((c for c in FILE_COLUMNS if c in columns), None)
-    label = next((c for c in ("label", "class_name") if c in columns), None)
+    label = next((c for c in LABEL_COLUMNS if c in columns), None)
     if file is None or label is None:
         raise DataError(
             f"{where}: needs columns file (or path) and label, has {', '.join(columns)}"
@@ -95,6 +96,12 @@ def label_rows(
     wrong = (f"{f}: {g}" for f, g, n in rows if n is None or not 0 <= n < len(names))
     _refuse(where, f"a label that is none of 0…{len(names) - 1}", wrong)
     return files, [n for n in numbers if n is not None], names
+
+
+def has_rows(path: Path) -> bool:
+    """Tell a table of images from another, which may be called alike."""
+    columns = parse_table(path, path_content(path))
+    return any(c in columns for c in FILE_COLUMNS) and any(c in columns for c in LABEL_COLUMNS)
 
 
 def named_labels(columns: Mapping[str, list[str]]) -> list[tuple[int, str]]:
