@@ -306,7 +306,7 @@ def test_a_split_reads_one_part_with_the_names_of_all(tree: Path, tmp_path: Path
     assert content(dataset) == [("cat/1.png", 1)]
     with pytest.raises(UnknownName, match=r"'tset'.*Did you mean 'test'"):
         read_coop_split(path, tree, "tset")
-    with pytest.raises(DataError, match=r"none of the 1 listed images exist.*is root right"):
+    with pytest.raises(DataError, match=r"none of the 1 listed images exist.*is --root DIR right"):
         read_coop_split(path, tmp_path, "train")
 
 
@@ -497,7 +497,7 @@ def test_a_pack_in_another_order_or_of_another_name_is_refused(tree: Path):
     for name in "ab":
         pack(tree / f"caltech101-test-{name}.zip", tree, rows)
     with pytest.raises(
-        DataError, match=r"several candidates .*: caltech101-test-a\.zip, .*pass one"
+        DataError, match=r"several candidates .*: caltech101-test-a\.zip, .*name one: --root FILE"
     ):
         load_dataset("caltech101", tree)
 

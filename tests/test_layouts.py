@@ -106,7 +106,7 @@ def read_and_mark(split: Path, root: Path, like: Dataset) -> Dataset:
 
 def test_a_split_that_is_nowhere_is_named_with_what_to_do(tmp_path: Path):
     (tmp_path / "food-101").mkdir()
-    with pytest.raises(DataError, match=r"split_zhou_Food101\.json in .*CoOp's page.*pass split="):
+    with pytest.raises(DataError, match=r"split_zhou_Food101\.json in .*CoOp's page.*--split FILE"):
         load_dataset("food101", tmp_path)
     with pytest.raises(DataError, match=r"cannot read .*gone\.json"):
         load_dataset("dtd", tmp_path, split=tmp_path / "gone.json")
@@ -152,12 +152,48 @@ def test_sun_reads_its_first_partition(tmp_path: Path):
         "a/apse/indoor/sun_1.jpg": "indoor apse",
         "a/abbey/sun_2.jpg": "abbey",
     }
-    (root / "Testing_01.txt").write_text("/a/apse/outdoor/sun_1.jpg\n")
+    (root / "Testing_01.txt").rename(tmp_path / "Testing_01.txt")
+    (tmp_path / "sun397").mkdir()
+    root.rename(tmp_path / "sun397" / "SUN397")  # as CoOp has them: the lists beside the images
+    (tmp_path / "Testing_01.txt").rename(tmp_path / "sun397" / "Testing_01.txt")
+    dataset = load_dataset("sun397", tmp_path)
+    assert dataset.items[0].open() == tmp_path / "sun397" / "SUN397" / "a/apse/indoor/sun_1.jpg"
+    root = tmp_path / "sun397"
+    (root / "Testing_01.txt").write_text("/a/apse/indoor/sun_1.jpg\n/a/apse/outdoor/sun_1.jpg\n")
     with pytest.raises(DataError, match=r"no such class: .*'outdoor apse'"):
         load_dataset("sun397", tmp_path)
 
 
 # Class folders
+
+
+@pytest.mark.parametrize(
+    ("name", "layout", "folder"),
+    [
+        ("imagenet", "imagenet/images/val", "n01440764"),
+        ("imagenet_a", "imagenet-adversarial/imagenet-a", "n01498041"),
+        ("imagenet_a", "imagenet-a", "n01498041"),
+        ("imagenet_v2", "imagenetv2/imagenetv2-matched-frequency-format-val", "0"),
+        ("imagenet_v2", "imagenetv2-matched-frequency-format-val", "0"),
+        ("imagenet_r", "imagenet-rendition/imagenet-r", "n01443537"),
+        ("imagenet_r", "imagenet-r", "n01443537"),
+        ("imagenet_sketch", "imagenet-sketch/images", "n01440764"),
+        ("imagenet_sketch", "ImageNet-Sketch", "n01440764"),
+        ("imagenet_sketch", "ImageNet-Sketch/sketch", "n01440764"),
+        ("imagenet_sketch", "imagenet-sketch/sketch", "n01440764"),
+        ("imagenet_sketch", "sketch", "n01440764"),
+        ("eurosat", "eurosat/EuroSAT_RGB", "Forest"),
+        ("eurosat", "EuroSAT_RGB", "Forest"),
+        ("isic2018", "test", "MEL"),
+        ("isic2018", "ISIC2018", "MEL"),
+        ("kather_colon", "CRC-VAL-HE-7K", "TUM"),
+    ],
+)
+def test_each_usual_place_is_looked_into(tmp_path: Path, name: str, layout: str, folder: str):
+    """Written out: a place that goes from the catalog must fail here."""
+    folders(tmp_path / layout, [folder])
+    dataset = load_dataset(name, tmp_path)
+    assert (dataset.root, len(dataset)) == (tmp_path / layout, 1)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +299,7 @@ def test_a_part_is_read_from_its_own_folder(tmp_path: Path):
     folders(tmp_path / "imagenet" / "images" / "train", ["n01443537"])
     assert set(shown(load_dataset("imagenet", tmp_path)).values()) == {"tench"}
     assert set(shown(load_dataset("imagenet", tmp_path, part="train")).values()) == {"goldfish"}
-    with pytest.raises(DataError, match="nothing found"):
+    with pytest.raises(DataError, match=r"nothing found .*: no folder 'trian';"):
         load_dataset("imagenet", tmp_path, part="trian")
 
 

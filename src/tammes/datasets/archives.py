@@ -100,7 +100,7 @@ def _only(search: Search, found: Iterable[Path], wanted: str) -> Path:
     if len(paths) > 1:
         names = name_some(path.name for path in paths)
         where = f"{search.entry.id}: several candidates in {search.root}"
-        raise DataError(f"{where}: {names}: pass one as root")
+        raise DataError(f"{where}: {names}: name one: --root FILE, in Python root=")
     return paths[0]
 
 

@@ -26,7 +26,8 @@ class CatalogEntry:
     """A benchmark; `images` is the size of its published test part, `preset` names the weights.
 
     `packs` gives, for each part, the pattern of the ZIP files that hold it; `leave_out` names the
-    folders of the archive that are no part of the benchmark; `torchvision` says what downloads it;
+    folders of the archive that are no part of the benchmark; `remedy` says what makes the published
+    part of a download that lacks its list; `torchvision` says what downloads it;
     `shards` is what CLIP_benchmark calls its copy; `sizes` counts official parts that no published
     table counts.
     """
@@ -47,6 +48,7 @@ class CatalogEntry:
     torchvision: Mapping[str, Any] = field(default_factory=dict)
     shards: str = ""
     leave_out: tuple[str, ...] = ()
+    remedy: str = ""
     sizes: Mapping[str, int] = field(default_factory=dict)
 
     @property

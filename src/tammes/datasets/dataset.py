@@ -118,7 +118,7 @@ def check_present(dataset: Dataset) -> Dataset:
         first = dataset.root / dataset.items[0].id
         raise DataError(
             f"{dataset.name}: none of the {len(dataset)} listed images exist; the first should be "
-            f"{first}: is root right?"
+            f"{first}: is --root DIR right, in Python root=?"
         )
     return dataset
 

@@ -90,7 +90,8 @@ def label_by_folder(
     unknown = {p.partition("/")[0] for p in images} - set(labels)
     if unknown:
         raise DataError(
-            f"{root}: no class name was given for the folders {name_some(sorted(unknown))}"
+            f"{root}: no class name was given for the folders {name_some(sorted(unknown))}: move "
+            "what is no class elsewhere, or name all: --classes-file FILE.json with folder: name"
         )
     items = tuple(Item(p, labels[p.partition("/")[0]], files[p]) for p in images)
     ignored = tuple(sorted(set(files) - set(images)))

@@ -11,7 +11,7 @@ from tammes.datasets.catalog import CatalogEntry, find_entry
 from tammes.datasets.dataset import Dataset
 from tammes.datasets.folders import is_image, is_shown, label_by_folder, walk
 from tammes.datasets.matching import match_folders
-from tammes.datasets.official import SUN_LISTS, read_aircraft, read_food, read_sun
+from tammes.datasets.official import SUN_LISTS, read_aircraft, read_food, read_sun, sun_paths
 from tammes.datasets.search import NotHere, Search
 from tammes.datasets.splits import SPLIT_SUFFIXES, read_coop_split, split_paths
 from tammes.errors import DataError
@@ -64,9 +64,14 @@ def read_split(search: Search) -> Dataset:
     """Read the images that CoOp's split file lists, in CoOp's folders or flattened ones."""
     path = search.split or find_split(search)
     paths = split_paths(path, search.part)
-    place = search.first(*paths[:: max(1, len(paths) // 100)])
+    place = search.first(*_spread(paths))
     dataset = read_coop_split(path, place, search.part, search.entry.id)
     return replace(dataset, layout=f"split {path.name}")
+
+
+def _spread(paths: list[str]) -> list[str]:
+    """Take about a hundred paths of a list, of all classes: some may be missing."""
+    return paths[:: max(1, len(paths) // 100)]
 
 
 def find_split(search: Search) -> Path:
@@ -81,7 +86,7 @@ def find_split(search: Search) -> Path:
         return entry.shipped_split
     raise NotHere(
         f"no split file {entry.split} in {search.named(places)}: take it from CoOp's page and put "
-        "it there, or pass split="
+        "it there, or name it: --split FILE, in Python split="
     )
 
 
@@ -99,11 +104,13 @@ def by_food_lists(search: Search) -> Dataset:
 
 
 def by_partition(search: Search) -> Dataset:
-    """Read SUN397."""
+    """Read SUN397; CoOp's folder has the lists beside SUN397 and the images in it."""
     if search.part not in SUN_LISTS:
         raise NotHere(f"no list for the part {search.part!r}")
-    entry = search.entry
-    return read_sun(search.first(SUN_LISTS[search.part]), search.part, entry.classnames, entry.id)
+    entry, called = search.entry, SUN_LISTS[search.part]
+    listed = search.first(called) / called
+    place = search.first(*_spread(sun_paths(listed)))
+    return read_sun(listed, place, entry.classnames, entry.id)
 
 
 def by_class_folders(search: Search) -> Dataset:
@@ -127,7 +134,8 @@ def by_class_folders(search: Search) -> Dataset:
         elif loose := sum(is_image(path.name) for path in base.iterdir()):
             seen.append(f"{loose} images in {where} that lie in no class folder")
     first = (entry.folders or entry.classnames)[0]
-    where = f"no folder {first!r} or another class in {search.named(search.bases)}"
+    looked = f"or another class in {search.named(search.bases)}"
+    where = f"no folder {first!r} {looked}" if search.bases else f"no folder {search.part!r}"
     raise NotHere(", and ".join([where, *seen]))
 
 

@@ -25,9 +25,14 @@ def read_food(root: Path, part: str, names: Sequence[str], name: str) -> Dataset
     return _read(root, root / "meta" / f"{part}.txt", names, _food, name)
 
 
-def read_sun(root: Path, part: str, names: Sequence[str], name: str) -> Dataset:
+def read_sun(list_file: Path, root: Path, names: Sequence[str], name: str) -> Dataset:
     """Read SUN397 by its first partition: Testing_01.txt with lines like /a/abbey/sun_x.jpg."""
-    return _read(root, root / SUN_LISTS[part], names, _sun, name)
+    return _read(root, list_file, names, _sun, name)
+
+
+def sun_paths(list_file: Path) -> list[str]:
+    """List the images of a partition."""
+    return [_sun(line)[0] for line in _lines(list_file)]
 
 
 SUN_LISTS: Mapping[str, str] = {"train": "Training_01.txt", "test": "Testing_01.txt"}
