@@ -19,7 +19,7 @@ from tammes.datasets.checking import check_dataset
 from tammes.datasets.fetching import example, fetch_dataset
 from tammes.datasets.findings import Check
 from tammes.datasets.presence import find_present
-from tammes.errors import DataError, UnknownName
+from tammes.errors import DataError, MissingExtra, UnknownName
 
 FETCHED = [entry for entry in CATALOG.values() if entry.torchvision]
 
@@ -506,3 +506,48 @@ def test_get_checks_what_it_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "all is well" in tammes("get", "dtd", "--root", tmp_path).stdout
     assert "is here already" in tammes("get", "dtd", "--root", tmp_path).stderr
     assert "Take it from: Stanford" in tammes("get", "cars", "--root", tmp_path, code=2).stderr
+    next((tmp_path / "dtd" / "images" / "banded").iterdir()).unlink()
+    cut = tammes("get", "dtd", "--root", tmp_path, code=1).stderr
+    assert f"is here in part: to fetch it anew, remove {tmp_path / 'dtd'} and run get again" in cut
+
+
+def test_downloads_without_the_published_list_say_what_makes_it(tmp_path: Path):
+    draw(tmp_path / "SUN397" / "a" / "abbey" / "sun_1.jpg")
+    found = check_dataset("sun397", tmp_path)
+    assert "put Testing_01.txt of the Partitions" in said(found)
+    root = tmp_path / "food-101"
+    draw(root / "images" / "baklava" / "7.jpg")
+    (root / "meta").mkdir()
+    (root / "meta" / "test.txt").write_text("baklava/7\n")
+    assert "put split_zhou_Food101.json from CoOp's page" in said(
+        check_dataset("food101", tmp_path)
+    )
+
+
+def test_a_download_that_needs_another_library_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError("To download files from GDrive, 'gdown' is required.")
+
+    monkeypatch.setattr("torchvision.datasets.Caltech101", refuse)
+    with pytest.raises(MissingExtra, match=r"fetching caltech101 needs gdown: .*tammes\[data\]"):
+        fetch_dataset("caltech101", tmp_path)
+
+
+def test_files_a_level_too_deep_are_told_where_to_go(tmp_path: Path):
+    cars = tmp_path / "stanford_cars" / "cars_test"
+    draw(cars / "cars_test" / "00001.jpg")
+    found = check_dataset("stanford_cars", tmp_path)
+    assert f"move the files of {cars}/cars_test one level up" in said(found)
+    draw(tmp_path / "dtd" / "x" / "y" / "banded" / "banded_0060.jpg")
+    assert f"move what is in {tmp_path}/dtd/x/y to {tmp_path}/dtd" in said(
+        check_dataset("dtd", tmp_path)
+    )
+
+
+def test_renditions_are_told_from_the_adversarial_images(tmp_path: Path):
+    folders(tmp_path / "imagenet-a", find_entry("imagenet_r").folders or ())
+    assert "the folders are those of imagenet_r: call it imagenet_r" in said(
+        check_dataset("imagenet_a", tmp_path)
+    )

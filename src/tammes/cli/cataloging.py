@@ -93,12 +93,22 @@ def get(name: Name, root: Root) -> None:
     try:
         found = check_dataset(name, root)
         if found.present:
-            say(f"{found.name} is here already: nothing is fetched")
+            say(_already(found, root))
     except NotHere:
         fetch_dataset(name, root)
         found = check_dataset(name, root)
     _show(found)
     raise Exit(1 if found.findings else 0)
+
+
+def _already(found: Check, root: Path) -> str:
+    """Say why nothing is fetched, and what to do where a download was cut short."""
+    broken = {"missing", "empty", "classes"} & {one.kind for one in found.findings}
+    if not broken:
+        return f"{found.name} is here already: nothing is fetched"
+    below = Path(found.root).relative_to(root).parts
+    folder = root / below[0] if below else root
+    return f"{found.name} is here in part: to fetch it anew, remove {folder} and run get again"
 
 
 def _presence(found: Presence | None, as_json: bool) -> Any:

@@ -10,14 +10,17 @@ from pathlib import Path, PurePosixPath
 
 from tammes.datasets.catalog import CATALOG, CatalogEntry, find_entry, plain
 from tammes.datasets.dataset import MISSING, Dataset, Item, name_some
+from tammes.datasets.fetching import example
 from tammes.datasets.findings import Check, Finding
 from tammes.datasets.folders import is_image, walk
-from tammes.datasets.layouts import FOLDERS, find_split, read_catalog
+from tammes.datasets.layouts import FOLDERS, find_split, read_catalog, subfolders
+from tammes.datasets.official import LAYOUT as LISTS
 from tammes.datasets.ordering import find_names, find_order, remark_ranks
 from tammes.datasets.search import NotHere, Search
 from tammes.datasets.splits import listed_paths
 from tammes.errors import DataError, ImageError
 
+REFUSED = "do what the message says, then check again"
 Progress = Callable[[int, int, str], None]
 
 
@@ -43,8 +46,7 @@ def check_dataset(
     except NotHere as reason:
         return _check_strangers(search, reason)
     except DataError as problem:
-        finding = Finding("refused", str(problem), "put that right and check again")
-        return _nothing(search, finding)
+        return _nothing(search, Finding("refused", str(problem), _call_it(search) or REFUSED))
     found = [*find_problems(dataset, search)]
     if classnames is not None:
         found += find_names(classnames, entry, "the list of names")
@@ -64,7 +66,7 @@ def find_problems(dataset: Dataset, search: Search) -> Iterator[Finding]:
     return chain(
         find_missing(dataset, missing, search),
         _find_empty(dataset),
-        _find_count(dataset, entry.size_of(search.part)),
+        _find_count(dataset, entry, search.part),
         _find_classes(dataset, entry),
         find_names(dataset.classnames, entry, dataset.layout),
         find_order(dataset, entry),
@@ -122,8 +124,9 @@ def _find_empty(dataset: Dataset) -> Iterator[Finding]:
         yield Finding("empty", what, "fetch them anew")
 
 
-def _find_count(dataset: Dataset, published: int | None) -> Iterator[Finding]:
+def _find_count(dataset: Dataset, entry: CatalogEntry, part: str) -> Iterator[Finding]:
     """Compare the number of images with the published one."""
+    published = entry.size_of(part)
     gap = len(dataset) - (published or len(dataset))
     if not gap:
         return
@@ -136,6 +139,7 @@ def _find_count(dataset: Dataset, published: int | None) -> Iterator[Finding]:
     )
     more = "take out what is no part of it, or point --root at the part alone"
     fewer = "finish the download, unless you mean a sample: published numbers are of the whole"
+    fewer = entry.remedy if entry.remedy and dataset.layout == LISTS else fewer
     yield Finding("count", what, more if gap > 0 else fewer)
 
 
@@ -187,18 +191,50 @@ def _check_strangers(search: Search, reason: NotHere) -> Check:
         images = sorted(path for path in walk(place) if is_image(path))
         if images:
             what = f"{len(images):,} images in {place}, as {name_some(images, 2)}, but {reason}"
-            advice = "they are called, or sorted, as no known copy: take the original archive"
+            advice = _call_it(search) or _moved(place, images, search) or _resorted(search)
             return _nothing(search, Finding("names", what, advice))
     raise reason
+
+
+def _call_it(search: Search) -> str:
+    """Name the benchmark whose folders these are."""
+    kin = (_kin(search.entry, subfolders(base)) for base in search.bases)
+    return next((f"the folders are those of {name}: call it {name}" for name in kin if name), "")
+
+
+def _moved(place: Path, images: Sequence[str], search: Search) -> str:
+    """Say which folder stands above the files of the list that should not."""
+    try:
+        listed = listed_paths(search.split or find_split(search))
+    except DataError:
+        return ""
+    above = (_above(path, listed) for path in images)
+    top, first = next((found for found in above if found), ("", ""))
+    if top and PurePosixPath(top).name == first:
+        return f"move the files of {place}/{top}/{first} one level up"
+    return f"move what is in {place}/{top} to {place}" if top else ""
+
+
+def _above(path: str, listed: set[str]) -> tuple[str, str] | None:
+    """Split what stands above a listed path from the first folder of that."""
+    parts = PurePosixPath(path).parts
+    for skip in range(1, len(parts)):
+        if "/".join(parts[skip:]) in listed:
+            return "/".join(parts[:skip]), parts[skip]
+    return None
+
+
+def _resorted(search: Search) -> str:
+    """Say what makes a copy readable that is called or sorted otherwise."""
+    usual = f"a copy is read that has {example(search.entry)}"
+    return search.entry.remedy or f"they are called, or sorted, as no known copy: {usual}"
 
 
 def _own_places(search: Search) -> Iterable[Path]:
     """List the folders that are called after the benchmark."""
     entry = search.entry
-    called = {plain(n) for n in (entry.id, *entry.names)}
-    called |= {plain(PurePosixPath(layout).parts[0]) for layout in entry.layouts}
     places = [search.root, *(p for p in search.places if p != search.root)]
-    return [p for p in places if plain(p.resolve().name) in called and p.is_dir()]
+    return [p for p in places if plain(p.resolve().name) in entry.own_folders and p.is_dir()]
 
 
 def _nothing(search: Search, finding: Finding) -> Check:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tammes.datasets.catalog import CatalogEntry, find_entry
-from tammes.errors import DataError
+from tammes.errors import DataError, MissingExtra
 
 
 def fetch_dataset(name: str, root: str | Path) -> None:
@@ -22,6 +22,8 @@ def fetch_dataset(name: str, root: str | Path) -> None:
     except Exception as problem:  # urllib's, tarfile's, torchvision's own
         if _is_of_disk(problem):
             raise
+        if "gdown" in str(problem):  # older torchvisions take Caltech101 from a drive
+            raise MissingExtra.of(f"fetching {entry.id}", "data", "gdown") from problem
         reason = f"{type(problem).__name__}: {problem}"
         raise DataError(
             f"{entry.id}: the download failed ({reason}). Try again, or: {by_hand(entry, root)}"
