@@ -13,6 +13,7 @@ from PIL import Image
 
 from tammes.datasets import Dataset, find_entry, load_dataset, read_shards
 from tammes.datasets.presence import find_present
+from tammes.datasets.shards import has_shards
 from tammes.errors import DataError, ImageError, MissingExtra, UnknownName
 
 
@@ -293,9 +294,19 @@ def test_the_hub_needs_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_shards_of_another_order_keep_label_and_name_together(tmp_path: Path):
-    shard(tmp_path / "0.tar", samples([1]))
+    shard(tmp_path / "0.tar", samples([1, 0]))
     names(tmp_path, "cat", "dog")
-    assert read_shards(tmp_path, classnames=["a", "b"]).classnames == ("a", "b")
+    assert list(shown(read_shards(tmp_path)).values()) == ["dog", "cat"]
+    assert list(shown(read_shards(tmp_path, classnames=["a", "b"])).values()) == ["b", "a"]
+
+
+def test_an_archive_that_was_not_unpacked_is_no_shard(tmp_path: Path):
+    """CoOp puts ImageNet's classnames.txt beside the archive of its images."""
+    names(tmp_path, "cat", "dog")
+    shard(tmp_path / "ILSVRC2012_img_val.tar", {f"{i}.JPEG": picture(i) for i in range(3)})
+    assert not has_shards(tmp_path)
+    shard(tmp_path / "part-a.tar", samples([1]))
+    assert len(load_dataset(tmp_path)) == 1
 
 
 def test_what_the_hub_refuses_is_a_data_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -6,6 +6,7 @@ import re
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from tammes.datasets.dataset import Dataset, Item
@@ -53,7 +54,18 @@ def has_shards(folder: Path) -> bool:
 def list_shards(place: Path) -> list[Path]:
     """List the tars that are numbered, or that have class names beside them, in order."""
     named = any((folder / CLASSNAMES).is_file() for folder in (place, place.parent))
-    return sorted((f for f in place.glob("*.tar") if named or f.stem.isdecimal()), key=_by_number)
+    tars = place.glob("*.tar")
+    found = (f for f in tars if f.stem.isdecimal() or (named and _has_labels(f)))
+    return sorted(found, key=_by_number)
+
+
+def _has_labels(tar: Path) -> bool:
+    """Tell a shard from an archive that was not unpacked, by its first files."""
+    try:
+        with tarfile.open(tar, "r:") as archive:
+            return any(member.name.endswith(".cls") for member in islice(archive, 8))
+    except (OSError, tarfile.TarError):
+        return True  # reading it says what is wrong with it
 
 
 def read_shards(
