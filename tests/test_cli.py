@@ -453,3 +453,14 @@ def test_threads_sleep_while_they_wait(
     with pytest.raises(SystemExit):
         main()
     assert os.environ["OMP_WAIT_POLICY"] == found
+
+
+def test_class_folders_are_renamed_by_a_file(photos: Path, tmp_path: Path):
+    names, out = tmp_path / "names.json", tmp_path / "runs"
+    names.write_text(json.dumps({"cat": "kitten", "dog": "puppy"}))
+    shared = ("bench", "--data", photos, "--methods", "zero-shot", "--device", "cpu", "--out", out)
+    tammes(*shared, "--classes-file", names)
+    (record,) = out.rglob("run.json")
+    assert json.loads(record.read_text("utf-8"))["classnames"] == ["kitten", "puppy"]
+    names.write_text('{"cat": 1}')
+    assert "names by folder" in tammes(*shared, "--classes-file", names, code=2).output

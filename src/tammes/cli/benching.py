@@ -9,7 +9,7 @@ from typer import Exit, Option
 
 from tammes.cli import data as of_data
 from tammes.cli import options
-from tammes.cli.choices import own_method, read_classes
+from tammes.cli.choices import own_method, read_names
 from tammes.cli.console import say
 from tammes.cli.data import Benchmark, open_benchmark
 
@@ -95,7 +95,7 @@ def bench(
     from tammes.progress import Bar
     from tammes.views import ViewSettings
 
-    names = read_classes(None, classes_file) if classes_file else None
+    names = read_names(classes_file) if classes_file else None
     found = [open_benchmark(spec, root, part, split, names, limit) for spec in data]
     chosen = [_choose(methods, term or [], preset or one.preset, temperature) for one in found]
     runs = []

@@ -18,14 +18,15 @@ def read_classes(classes: str | None, file: Path | None) -> list[str]:
     if classes is not None and file is None:
         return [name.strip() for name in classes.split(",")]
     if file is not None and classes is None:
-        return _read(file)
+        names = read_names(file)
+        return list(names.values()) if isinstance(names, dict) else names
     if file is not None:
         raise TammesError("the classes come from --classes or from --classes-file: not both")
     raise TammesError("name the classes: --classes cat,dog, or a file with one name per line")
 
 
-def _read(path: Path) -> list[str]:
-    """Read a JSON list, or one name per line; blank lines do not count."""
+def read_names(path: Path) -> list[str] | dict[str, str]:
+    """Read a JSON list, names by folder, or one name per line; blank lines do not count."""
     try:
         text = path.read_text("utf-8-sig")
         if path.suffix != ".json":
@@ -34,8 +35,12 @@ def _read(path: Path) -> list[str]:
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or problem
         raise DataError(f"cannot read class names from {path}: {reason}") from problem
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise DataError(f'{path} must hold a JSON list of class names, as ["cat", "dog"]')
+    listed = list(names.values()) if names and isinstance(names, dict) else names
+    if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
+        raise DataError(
+            f'{path} must hold a JSON list of class names, as ["cat", "dog"], or names by folder, '
+            'as {"n02123045": "cat"}'
+        )
     return names
 
 

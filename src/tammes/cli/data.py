@@ -41,7 +41,10 @@ Split = Annotated[
 ]
 ClassesFile = Annotated[
     Path | None,
-    Option(help="File with other names for the classes, in label order.", rich_help_panel=_PANEL),
+    Option(
+        help="File with other names for the classes: in label order, or as JSON by class folder.",
+        rich_help_panel=_PANEL,
+    ),
 ]
 Limit = Annotated[
     int | None,
@@ -63,7 +66,7 @@ def open_benchmark(
     root: Path | None,
     part: str,
     split: Path | None,
-    classnames: list[str] | None,
+    classnames: list[str] | dict[str, str] | None,
     limit: int | None,
 ) -> Benchmark:
     """Find the images; settings are known for benchmarks that the catalog lists."""

@@ -10,7 +10,7 @@ from typer import Argument, Option, echo
 
 from tammes.cli import data as of_data
 from tammes.cli import options
-from tammes.cli.choices import read_classes
+from tammes.cli.choices import read_names
 from tammes.cli.console import say
 from tammes.cli.data import open_benchmark
 from tammes.errors import UnknownName
@@ -126,7 +126,7 @@ def train(
 
     recipe = _recipe(kind, start, epochs, per_step)
     recipe = replace(recipe, shots=shots, crops=crops, lr=lr, seed=seed)
-    names = read_classes(None, classes_file) if classes_file else None
+    names = read_names(classes_file) if classes_file else None
     dataset = open_benchmark(data, root, part, split, names, None).dataset
     backbone = load_backbone(model, device, precision)
     say(
