@@ -264,6 +264,26 @@ def test_a_saved_dataset_is_read_row_by_row(library: Any, tmp_path: Path):
         load_dataset(path, part="val")
 
 
+def test_a_saved_dataset_with_several_labels_takes_the_usual_one(library: Any, tmp_path: Path):
+    kinds = {"coarse": ["animal", "thing"], "label": ["cat", "dog"]}
+    features = library.Features(
+        {"image": library.Image(), **{n: library.ClassLabel(names=k) for n, k in kinds.items()}}
+    )
+    rows = {"image": [{"bytes": picture(1), "path": None}], "coarse": [0], "label": [1]}
+    part = library.Dataset.from_dict(rows, features=features)
+    library.DatasetDict({"test": part}).save_to_disk(str(tmp_path / "pets"))
+    assert shown(load_dataset(tmp_path / "pets")) == {"test/0": "dog"}
+
+
+def test_secret_labels_are_told(library: Any, tmp_path: Path):
+    features = library.Features({"image": library.Image(), "cls": library.Value("int64")})
+    rows = {"image": [{"bytes": picture(1), "path": None}], "cls": [-1]}
+    part = library.Dataset.from_dict(rows, features=features)
+    library.DatasetDict({"test": part}).save_to_disk(str(tmp_path / "secret"))
+    with pytest.raises(DataError, match=r"row 0 has the label -1, none of 0…1: .*another --part"):
+        load_dataset(tmp_path / "secret", classnames=["cat", "dog"])
+
+
 def test_a_saved_benchmark_takes_the_catalogs_order(library: Any, tmp_path: Path):
     saved(library, tmp_path / "eurosat", ["SeaLake", "Forest"])
     dataset = load_dataset("eurosat", tmp_path)

@@ -34,6 +34,9 @@ class Row:
             raise ImageError(f"row {self.index}: no image: {problem}") from problem
 
 
+IMAGES, LABELS = ("image", "img", "webp", "jpg"), ("label", "cls", "fine_label")
+
+
 def is_saved(folder: Path) -> bool:
     """Tell a folder that `save_to_disk` wrote."""
     return any((folder / name).is_file() for name in ("dataset_dict.json", "state.json"))
@@ -47,7 +50,8 @@ def read_hub(
 ) -> Dataset:
     """Read a saved folder, or `hf:owner/name[:configuration]` from the hub's cache or the net."""
     table = _table(source, part)
-    image, label = _column(table, "Image", source), _column(table, "ClassLabel", source, "label")
+    image = _column(table, "Image", source, *IMAGES)
+    label = _column(table, "ClassLabel", source, *LABELS)
     names = listed(classnames) or _names(table, label, source)
     bare = table.cast_column(image, _library().Image(decode=False))
     labels = [_label(value, names, row) for row, value in enumerate(table[label])]
@@ -83,11 +87,12 @@ def _table(source: str | Path, part: str) -> Any:
     return found[part]
 
 
-def _column(table: Any, kind: str, source: str | Path, otherwise: str = "") -> str:
-    """Find the one column of a kind, or the one that is called so."""
+def _column(table: Any, kind: str, source: str | Path, *usual: str) -> str:
+    """Find the one column of a kind; among several, or without any, one that is called as usual."""
     columns = [name for name, about in table.features.items() if type(about).__name__ == kind]
-    if otherwise in table.features and otherwise not in columns and not columns:
-        columns = [otherwise]
+    if len(columns) != 1:
+        called = next((name for name in usual if name in (columns or table.features)), None)
+        columns = [called] if called else columns
     if len(columns) != 1:
         what = f"{len(columns)} columns" if columns else "no column"
         raise DataError(f"{source}: {what} of the kind {kind} among {', '.join(table.features)}")
@@ -111,4 +116,5 @@ def _label(value: Any, names: tuple[str, ...], row: int) -> int:
         return names.index(value)
     if isinstance(value, int) and 0 <= value < len(names):
         return value
-    raise DataError(f"row {row} has the label {value!r}, which is none of 0…{len(names) - 1}")
+    hint = ": its labels are secret, so choose another --part" if value == -1 else ""
+    raise DataError(f"row {row} has the label {value!r}, none of 0…{len(names) - 1}{hint}")
