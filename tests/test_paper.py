@@ -513,16 +513,25 @@ def test_a_dataset_that_cannot_be_read_is_left_out(data, tiny_path, tmp_path):
 
 
 def test_starts_are_read_before_anything_is_run(data: Path, tiny_path: Path, tmp_path: Path):
-    out = tmp_path / "out"
+    import torch
+
+    out, damaged, nan = tmp_path / "out", tmp_path / "damaged.pt", tmp_path / "nan.pt"
+    damaged.write_bytes(b"no weights")
+    torch.save({"ctx": torch.full((4, 256), float("nan"))}, nan)
     for options, said in (
         (["--coop", "typo.pt"], "no checkpoint at typo.pt"),
         (["--cocoop", "cocoop(10):typo.pt"], "no checkpoint at typo.pt"),
         (["--model", "ViT-B/16=typo.pt"], "no checkpoint at typo.pt"),
         (["--model", "nosuchmodel"], "no model 'nosuchmodel'"),
+        (["--data-root", "/nowhere"], "--data-root /nowhere: no such folder"),
+        (["--model", "pocket", "--model", str(damaged)], "cannot read"),
+        (["--coop", str(nan)], "values that are not finite"),
+        (["--ledger", str(tmp_path / "page.md")], "holds no measures.json"),
         (["--seeds", "0,0"], "a seed comes twice"),
         (["--datasets", ""], "no dataset ''"),
     ):
-        command = ["paper", "all", "--data-root", str(data), "--out", str(out), *options]
+        names = [] if "--ledger" in options else ["all"]
+        command = ["paper", *names, "--data-root", str(data), "--out", str(out), *options]
         refused = CliRunner().invoke(app, command)
         assert refused.exit_code == 2, refused.output
         assert said in refused.output

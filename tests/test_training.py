@@ -417,7 +417,7 @@ def test_the_command_trains_and_bench_takes_the_file(
     assert result.exit_code == 0, result.output
     assert result.stdout == f"{kind}:{out}\n"
     assert "6 classes have fewer than 9 images; 'coal' has 6" in result.stderr
-    assert "36 images, clean views: accuracy" in result.stderr
+    assert "on the 36 images it learned from, clean views: accuracy" in result.stderr
     assert read_weights(out)["ctx"].shape[0] == 3
     runs = str(tmp_path / "runs")
     words = ("bench", *data, "--template", result.stdout.strip(), "--out", runs, "--views", "4",

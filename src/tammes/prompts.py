@@ -115,6 +115,8 @@ class Prompt:
                 f"[tokens, {backbone.width}]"
                 + (" (one context per class is not supported)" if context.ndim == 3 else "")
             )
+        if not bool(context.isfinite().all()):
+            raise PromptError(f"{written}: the context holds values that are not finite numbers")
         names, placeholders = clean_classnames(classnames), " ".join(["X"] * len(context))
         try:
             plain = cls.from_template(backbone, names, f"{placeholders} {{}}.")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tammes.paper.albums import Album
     from tammes.paper.results import Missing
 
+DATA = Path("data")
 TABLES = (
     "Tables: finegrained, natural, group, weighted, coop, sce, cool, example, catpt, random, "
     "prompts, computational, datasets, dimensions, medical."
@@ -100,7 +101,7 @@ Ledger = Annotated[
 
 def paper(
     names: Names = None,
-    data_root: Root = Path("data"),
+    data_root: Root = DATA,
     out: Out = Path("paper"),
     ledger: Ledger = None,
     model: Models = None,
@@ -130,7 +131,7 @@ def paper(
     from tammes.errors import TammesError
     from tammes.method import select_methods
     from tammes.paper.command import choose_figures, choose_tables, run_figures, run_tables
-    from tammes.paper.ledger import kept_beside, write_ledger
+    from tammes.paper.ledger import check_measured, kept_beside, write_ledger
     from tammes.paper.models import choose_models
     from tammes.paper.planning import Settings
     from tammes.paper.running import Runner
@@ -141,6 +142,8 @@ def paper(
         raise TammesError("name tables or figures, or all; --ledger FILE.md needs no name")
     if ledger:
         kept_beside(ledger)  # refuses names that would fail in the end
+        if not names:
+            check_measured(out)
     tables, figures = choose_tables(names or []), choose_figures(names or [])
     settings = Settings(
         root=data_root, out=out, datasets=_datasets(datasets), limit=limit,
@@ -148,8 +151,7 @@ def paper(
         methods=tuple(select_methods(methods)), coop=coop, cocoop=cocoop, download=download,
         device=device, precision=precision, batch=batch, workers=workers,
     )  # fmt: skip
-    if names and not data_root.is_dir():
-        say(f"no folder {data_root}: no benchmark will be found (--data-root says where they are)")
+    _look_at(data_root, bool(names))
     with Bar() as bar:
         runner = Runner(choose_models(model or []), settings, say, bar)
         runner.check_starts()
@@ -162,6 +164,17 @@ def paper(
         write_ledger(ledger, out)
         say(f"wrote {ledger}")
     _tell(runner.skipped)
+
+
+def _look_at(root: Path, needed: bool) -> None:
+    """Refuse a folder that somebody named and that is not there; the usual one may lack."""
+    from tammes.errors import DataError
+
+    if root.is_dir() or not needed:
+        return
+    if root != DATA:
+        raise DataError(f"--data-root {root}: no such folder")
+    say(f"no folder {root}: no benchmark will be found (--data-root says where they are)")
 
 
 def _tell(skipped: Collection[tuple[str, str]]) -> None:

@@ -160,7 +160,8 @@ def _tell(done: Training, shots: int) -> None:
         name, count = min(done.short.items(), key=lambda pair: pair[1])
         say(f"{len(done.short)} classes have fewer than {shots} images; {name!r} has {count}")
     say(
-        f"{done.images} images, clean views: accuracy {done.before.accuracy:.1%} before, "
+        f"on the {done.images} images it learned from, clean views: accuracy "
+        f"{done.before.accuracy:.1%} before, "
         f"{done.after.accuracy:.1%} after; loss {done.before.loss:.3f} before, "
         f"{done.after.loss:.3f} after"
     )

@@ -53,8 +53,11 @@ def _parse(path: Path) -> dict[str, list[Row]]:
             for part, rows in parts.items()
         }
     except (ValueError, TypeError, AttributeError, OSError, EOFError) as problem:
+        shape = '{"test": [[path, label, name], …]}'
+        cut = isinstance(problem, json.JSONDecodeError | EOFError | OSError)
+        why = "it is cut off or damaged, fetch it again" if cut else f"expected {shape}"
         raise DataError(
-            f"{path} is not a split of [path, label, name] rows: {problem}"
+            f"{path} is not a split of [path, label, name] rows ({problem}): {why}"
         ) from problem
 
 

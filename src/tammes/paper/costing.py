@@ -45,7 +45,7 @@ MIB = 1e9 / 2**20
 class Cost:
     """What was timed on which machine: `what` is a way to answer, or "term"; `size` is N.
 
-    Times are seconds per image (its 64 views) or per term: the median, the least, the most.
+    Times are seconds per image (all its views) or per term: the median, the least, the most.
     """
 
     model: str

@@ -113,6 +113,12 @@ def write_ledger(path: Path, out: Path) -> None:
     write_atomically(path, page(book, costs.values(), rewriting(path)).encode())
 
 
+def check_measured(out: Path) -> None:
+    """Refuse a folder in which nothing was ever run."""
+    if not any((out / name).exists() for name in (MEASURES, COSTS)):
+        raise DataError(f"{out} holds no {MEASURES}: name tables to run, or --out where they were")
+
+
 def kept_beside(path: Path) -> Path:
     """Name the folder that keeps what a page is made of."""
     if not path.suffix:

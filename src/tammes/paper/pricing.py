@@ -24,7 +24,7 @@ COMPLEXITY: Mapping[str, str] = {  # printed in words, so no published number
 NOTES = (
     "Behind a time stand the fastest and the slowest of its repetitions. Memory is the peak of the "
     "device, on a CPU that of the whole process.",
-    "The plain loop is the published codes' work for an image: 64 views and, per step, all class "
+    "The plain loop is the published codes' work for an image: its views and, per step, all class "
     "sentences with their padding, forward, backward and forward.",
 )
 

@@ -44,8 +44,10 @@ class Runner:
         ]
 
     def check_starts(self) -> None:
-        """Read the learned starts that are given, and say what does not fit."""
+        """Read the models and learned starts that are given, and say what does not fit."""
         for session in self.sessions:
+            if len(self.sessions) > 1:
+                session.load()  # the last one may be damaged, and the first may take days
             session.check_starts()
 
     def run(self, needs: Iterable[Need]) -> Results:
@@ -227,8 +229,9 @@ def _together(lacks: Iterable[Missing]) -> Missing:
 def _announcement(model: str, dataset: Dataset, job: Job) -> str:
     views = f"{job.views.count} views" if job.views.count > 1 else "the clean view"
     mixed = ", AugMix" if job.views.augmix else ""
+    seed = f", seed {job.views.seed}" if job.views.seed else ""
     return (
-        f"{dataset.name}: {len(dataset)} images, {views}{mixed}, {model}, “{job.prompt}”: "
+        f"{dataset.name}: {len(dataset)} images, {views}{mixed}{seed}, {model}, “{job.prompt}”: "
         f"{', '.join(job.methods)}"
     )
 

@@ -158,7 +158,7 @@ def statement(subjects: Iterable[Subject], deviations: Mapping[str, Iterable[str
     if listed:
         parts.append(
             "Behind a measured number, ▲ is better and ▼ worse than zero-shot, and ≈ cannot be "
-            "told apart from it (paired 95 % intervals)."
+            "told apart from it (paired 95 % intervals, from 30 images on)."
         )
     if deviations:
         said = (f"{name}: {', '.join(found)}" for name, found in deviations.items())

@@ -18,6 +18,7 @@ from tammes.paper.results import reasons
 from tammes.paper.sheets import PLUS_MINUS, Cell, Line, Panel, Row, Sheet
 
 CELL, LABEL = 15, 22
+WIDE = 4  # columns that LaTeX sets on a page as they are
 STYLES = {"published": "", "known": "", "measured": "", "difference": "italic"}
 COLORS = {"better": "green", "worse": "red", "same": "dim", "": ""}
 
@@ -159,7 +160,7 @@ def tex(text: str) -> str:
 
 
 def to_latex(sheet: Sheet) -> str:
-    """Write one booktabs table per panel (packages booktabs and amssymb), notes as comments."""
+    """Write a table per panel (packages booktabs, amssymb, graphicx), notes as comments."""
     said = (
         [r"\noindent{\footnotesize " + tex(sheet.statement) + r"\par}"] if sheet.statement else []
     )
@@ -178,10 +179,12 @@ def _latex(sheet: Sheet, panel: Panel) -> str:
     lines = [
         r"\begin{table}", r"  \centering\footnotesize",
         f"  \\caption{{{caption}}}",
+        *([r"  \resizebox{\linewidth}{!}{%"] if len(panel.columns) > WIDE else []),
         f"  \\begin{{tabular}}{{ll{'r' * len(panel.columns)}}}", r"    \toprule",
         "    " + " & ".join(map(tex, head)) + r" \\", r"    \midrule",
         *("    " + " & ".join([tex(row[0]), tex(row[1]), *row[2:]]) + r" \\" for row in rows),
-        r"    \bottomrule", r"  \end{tabular}", r"\end{table}",
+        r"    \bottomrule", r"  \end{tabular}" + ("}" if len(panel.columns) > WIDE else ""),
+        r"\end{table}",
     ]  # fmt: skip
     return "\n".join(lines)
 
@@ -189,7 +192,7 @@ def _latex(sheet: Sheet, panel: Panel) -> str:
 def _latex_cell(cell: Cell) -> str:
     """Set the range and a remark small, behind the number."""
     if cell.why is not None and cell.interval is None:
-        return r"{\tiny " + tex(cell.number) + "}"
+        return "--"  # comments below the tables say what it needs
     range_, note = (
         r" {\tiny " + tex(text) + "}" if text else ""
         for text in (cell.range, f"({cell.note})" if cell.note else "")
