@@ -502,11 +502,11 @@ def test_a_dataset_that_cannot_be_read_is_left_out(data, tiny_path, tmp_path):
                         methods=("zero-shot",), resamples=20)  # fmt: skip
     runner = Runner([Model(str(tiny_path))], settings, told.append)
     (sheet,) = run_tables(choose_tables(["finegrained"]), runner, settings)
-    assert any(text.startswith("dtd is left out: dtd: none of the 3 images") for text in told)
+    assert any(text.startswith("DTD is left out: dtd: none of the 3 images") for text in told)
     assert cell_of(sheet, 0, "zero-shot", tiny_path.name, "EuroSAT").interval
     assert "DTD without faults" in {missing.needs for missing in sheet.missing}
     assert len([text for text in told if "left out" in text]) == 1
-    assert runner.skipped == {("dtd", "")}
+    assert runner.datasets.unread == {"dtd"}
     command = ["paper", "finegrained", "--model", str(tiny_path), "--data-root", str(broken),
                "--out", str(tmp_path / "again"), "--methods", "zero-shot"]  # fmt: skip
     assert CliRunner().invoke(app, command).exit_code == 1

@@ -121,6 +121,6 @@ def _with_own_padding(convolution: nn.Conv2d) -> nn.Conv2d:
         padding=(height // 2, width // 2), groups=convolution.groups,
         bias=convolution.bias is not None, device="meta",
     )  # fmt: skip
-    own.stride, own.dilation = convolution.stride, convolution.dilation
+    own.stride = convolution.stride
     own.weight, own.bias = convolution.weight, convolution.bias
     return own

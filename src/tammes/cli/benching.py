@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Exit, Option
+from typer import Option
 
 from tammes.cli import data as of_data
 from tammes.cli import options
 from tammes.cli.choices import own_method, read_names
-from tammes.cli.console import say
+from tammes.cli.console import end_unread, say
 from tammes.cli.data import Benchmark, open_benchmark
 
 if TYPE_CHECKING:
@@ -111,10 +111,8 @@ def bench(
                     views=settings, batch=batch, workers=workers, progress=bar,
                 )  # fmt: skip
     show(runs)
-    if skipped := {(run.dataset, name) for run in runs for name in run.skipped}:
-        count = f"{len(skipped)} image{'s' if len(skipped) > 1 else ''}"
-        say(f"{count} could not be read: the tables say which, and every run.json why")
-        raise Exit(1)
+    skipped = {(run.dataset, name) for run in runs for name in run.skipped}
+    end_unread(len(skipped), "the tables say which, and every run.json why")
 
 
 def _choose(

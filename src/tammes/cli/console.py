@@ -73,6 +73,13 @@ def say(message: str, style: str = "") -> None:
     Console(stderr=True).print(line, soft_wrap=True)
 
 
+def end_unread(images: int, where: str) -> None:
+    """Say that images could not be read, and where it says which and why; end with 1."""
+    if images:
+        say(f"{images} image{'s' if images > 1 else ''} could not be read: {where}")
+        raise Exit(1)
+
+
 def as_typed() -> str:
     """Write the command that runs."""
     return shlex.join(["tammes", *sys.argv[1:]])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Exit, Option, echo
 
 from tammes.cli import options
-from tammes.cli.console import say
+from tammes.cli.console import end_unread, say
 
 if TYPE_CHECKING:
     from tammes.paper.albums import Album
@@ -163,7 +163,9 @@ def paper(
     if ledger:
         write_ledger(ledger, out)
         say(f"wrote {ledger}")
-    _tell(runner.skipped)
+    end_unread(len(runner.skipped), "the run.json of each run says which, and why")
+    if runner.datasets.unread:  # all of one, as was said
+        raise Exit(1)
 
 
 def _look_at(root: Path, needed: bool) -> None:
@@ -175,15 +177,6 @@ def _look_at(root: Path, needed: bool) -> None:
     if root != DATA:
         raise DataError(f"--data-root {root}: no such folder")
     say(f"no folder {root}: no benchmark will be found (--data-root says where they are)")
-
-
-def _tell(skipped: Collection[tuple[str, str]]) -> None:
-    """Say that images could not be read, and end with 1."""
-    if some := [image for _, image in skipped if image]:
-        count = f"{len(some)} image{'s' if len(some) > 1 else ''}"
-        say(f"{count} could not be read: the run.json of each run says which, and why")
-    if skipped:
-        raise Exit(1)
 
 
 def _show(albums: Iterable[Album]) -> None:

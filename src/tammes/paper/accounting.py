@@ -13,7 +13,7 @@ from tammes.paper.costing import CLASSES, MIB, PLAIN, Cost
 from tammes.paper.counting import ELSEWHERE, embedding_dim
 from tammes.paper.measuring import Book
 from tammes.paper.planning import VIEWS
-from tammes.paper.published import PublishedCell, published, unfounded
+from tammes.paper.published import PublishedCell, follows, published
 from tammes.paper.registry import TABLES, Table, home, need_of
 from tammes.paper.results import Need, Subject
 from tammes.paper.running import LEARNED, requirement
@@ -113,7 +113,7 @@ def _answer(
     if found.interval is None or found.note:
         return None
     unlike = tuple(_deviations(book, table, subject, needs))
-    if (*cell.row, cell.dataset) in unfounded():
+    if not follows(cell):
         return Entry(cell, table, "measured", found.interval, "", subject.name, unlike)
     _, same = beside(found, cell)
     mark: Mark = "≠" if not same else "≈" if unlike else "="

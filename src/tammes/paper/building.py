@@ -13,11 +13,10 @@ from tammes.paper.measuring import Book, average
 from tammes.paper.published import (
     METRIC_NAMES,
     PublishedCell,
-    averages,
-    derived,
+    disagreeing,
+    follows,
     notes,
     published,
-    unfounded,
 )
 from tammes.paper.registry import Table, home, need_of
 from tammes.paper.results import COCOOP, COOP, Missing, Need, Subject
@@ -28,13 +27,13 @@ from tammes.paper.sheets import (
     Panel,
     Row,
     Sheet,
+    Value,
     beside,
     effect,
     scaled,
     statement,
 )
 from tammes.report.summary import FEW
-from tammes.statistics import Interval
 
 DIGITS: Mapping[str, int] = {"Acc": 1, "ECE": 1, "SCE": 2, "AD": 3, "std_Acc": 2, "std_ECE": 2}
 TITLES: Mapping[str, str] = {
@@ -46,16 +45,6 @@ TITLES: Mapping[str, str] = {
     "std_ECE": "ECE: standard deviation over seeds (points)",
 }
 SOME = "dtd"  # any dataset: averages are filed like one
-
-
-@dataclass(frozen=True)
-class Value:
-    """A measured number, its difference to zero-shot, what stands before it, the images behind."""
-
-    interval: Interval
-    difference: Interval | None = None
-    lead: str = ""
-    images: int = 0
 
 
 @dataclass(frozen=True)
@@ -77,8 +66,7 @@ class View:
         name = METRIC_NAMES[self.metric].name
         need = Need(dataset, method, self.prompt)
         if self.table.kind == "seeds":
-            found = spread(self.book, subject, need, name, self.factor)
-            return found if isinstance(found, Missing) else Value(*found)
+            return spread(self.book, subject, need, name, self.factor)
         one = self.book.of(subject, need)
         if one is None or name not in one.metrics:
             return self.book.why(subject, need)
@@ -174,7 +162,7 @@ def _cell(view: View, parts: Mapping[str, float], read: Callable[[str], Value | 
     if len(parts) == 1:
         (one,) = found.values()
         mark = effect(one.difference, up)
-        return Cell("", one.interval, mark, digits=digits, lead=one.lead, few=few)
+        return Cell("", one.interval, mark, digits=digits, mean=one.mean, few=few)
     skewed = view.table.kind == "seeds"
     value = average(((parts[name], v.interval) for name, v in found.items()), skewed)
     differences = [(parts[name], v.difference) for name, v in found.items() if v.difference]
@@ -198,8 +186,7 @@ def _difference(
     cells = []
     for column, cell in zip(columns, line.cells, strict=True):
         printed = find_printed(view, subject.backbone, method, column.key)
-        held = printed and (*printed.row, printed.dataset) not in unfounded()
-        if printed is None or not held or cell.interval is None or cell.note:
+        if printed is None or not follows(printed) or cell.interval is None or cell.note:
             cells.append(Cell())
             continue
         off, mark = beside(cell, printed)
@@ -211,11 +198,7 @@ def _difference(
 def _remarks(view: View) -> tuple[str, ...]:
     """List the printed averages of a panel that do not follow from their cells."""
     source = view.table.sources[0]
-    wrong = [
-        a
-        for a in (*averages(), *derived())
-        if a.table == source and a.metric == view.metric and a.status == "DISAGREES"
-    ]
+    wrong = [a for a in disagreeing() if (a.table, a.metric) == (source, view.metric)]
     prompt = view.prompt
     return tuple(
         f"Printed {a.column.replace('_', ' ')} of {a.method}, {a.backbone}: {a.printed:.2f}; its "

@@ -18,7 +18,7 @@ from tammes.paper.costing import COSTS, ENGINE, MIB, PLAIN, Cost, read_costs, wr
 from tammes.paper.counting import foreign_title
 from tammes.paper.measuring import Book, read_book, write_book
 from tammes.paper.prompting import Home
-from tammes.paper.published import AVERAGE, Average, averages, claims, derived, notes
+from tammes.paper.published import AVERAGE, Average, averages, claims, derived, disagreeing, notes
 from tammes.paper.registry import HOMES, TABLES, Table, home
 from tammes.paper.results import COCOOP, COOP, Subject
 from tammes.paper.sheets import Cell, Panel, write_number
@@ -318,7 +318,7 @@ def _timings(costs: Sequence[Cost]) -> str:
 
 def _wrong_averages() -> str:
     whole = [*averages(), *derived()]
-    wrong = [a for a in whole if a.status == "DISAGREES"]
+    wrong = disagreeing()
     rounded = sum(a.status == "rounding" for a in whole)
     said = (
         f"Of {len(whole)} printed averages, {len(wrong)} do not follow from the cells that they "

@@ -163,10 +163,21 @@ def notes(table: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1)
-def unfounded() -> frozenset[tuple[str, ...]]:
-    """Name the printed averages that do not follow from their cells: nothing is held to them."""
-    wrong = (a for a in (*averages(), *derived()) if a.status == "DISAGREES")
-    return frozenset((a.table, a.backbone, a.prompt, a.method, a.metric, a.column) for a in wrong)
+def disagreeing() -> tuple[Average, ...]:
+    """List the printed averages that do not follow from their cells."""
+    return tuple(a for a in (*averages(), *derived()) if a.status == "DISAGREES")
+
+
+def follows(cell: PublishedCell) -> bool:
+    """Say whether a number may be held to what is printed: not to an average of other cells."""
+    return (*cell.row, cell.dataset) not in _unfounded()
+
+
+@lru_cache(maxsize=1)
+def _unfounded() -> frozenset[tuple[str, ...]]:
+    return frozenset(
+        (a.table, a.backbone, a.prompt, a.method, a.metric, a.column) for a in disagreeing()
+    )
 
 
 # --- what follows from the cells ----------------------------------------------------------------

@@ -68,7 +68,7 @@ class Runner:
 
     @property
     def skipped(self) -> set[tuple[str, str]]:
-        """The images that could not be read, by dataset; "" stands for all of one."""
+        """The images that could not be read, by dataset."""
         return set().union(*(session.skipped for session in self.sessions))
 
     @property
@@ -94,6 +94,7 @@ class Datasets:
     def __init__(self, settings: Settings, say: Say) -> None:
         self._settings, self._say = settings, say
         self._known: dict[str, Dataset | Missing] = {}
+        self.unread: set[str] = set()  # of which not one image can be read
 
     def find(self, name: str) -> Dataset | Missing:
         """Find the images of a benchmark that are to be answered, or say what was looked for."""
@@ -116,8 +117,18 @@ class Datasets:
         except NotHere as absent:
             return Missing(title, str(absent), place=str(self._settings.root))
         except TammesError as problem:  # it is here, and half of it, or another set by its name
-            self._say(f"{title} is left out: {problem}")
-            return Missing(f"{title} without faults", str(problem))
+            return self._faulty(name, problem)
+
+    def leave_out(self, name: str, problem: TammesError) -> Missing:
+        """Forget a dataset that turned out to hold no readable image: it is not tried again."""
+        self.unread.add(name)
+        self._known[name] = missing = self._faulty(name, problem)
+        return missing
+
+    def _faulty(self, name: str, problem: TammesError) -> Missing:
+        title = CATALOG[name].names[0]
+        self._say(f"{title} is left out: {problem}")
+        return Missing(f"{title} without faults", str(problem))
 
 
 class Session:
@@ -156,10 +167,7 @@ class Session:
                 raise
             return Missing(f"a prompt that fits {self.subject.name}", str(problem))
         except DataError as problem:  # no image of it can be read: other datasets may be whole
-            if (job.dataset, "") not in self.skipped:
-                self._say(f"{dataset.name} is left out: {problem}")
-            self.skipped.add((job.dataset, ""))  # all of it
-            return Missing(f"{CATALOG[job.dataset].names[0]} without faults", str(problem))
+            return self._datasets.leave_out(job.dataset, problem)
         self.skipped |= {(run.dataset, image) for run in runs for image in run.skipped}
         return {run.method: self._found(run, dataset, job) for run in runs}
 

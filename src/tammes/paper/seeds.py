@@ -10,15 +10,13 @@ from scipy.stats import chi2
 
 from tammes.paper.measuring import Book
 from tammes.paper.results import Missing, Need, Subject
-from tammes.paper.sheets import PLUS_MINUS
+from tammes.paper.sheets import Value
 from tammes.statistics import Interval
 
 LEVEL = 0.95
 
 
-def spread(
-    book: Book, subject: Subject, need: Need, metric: str, factor: float
-) -> tuple[Interval, None, str, int] | Missing:
+def spread(book: Book, subject: Subject, need: Need, metric: str, factor: float) -> Value | Missing:
     """Measure the standard deviation over the seeds; the mean stands before it."""
     repeats = [replace(need, repeat=i) for i in range(len(book.seeds))]
     found = [m for one in repeats if (m := book.of(subject, one)) and metric in m.metrics]
@@ -34,7 +32,7 @@ def spread(
         told = "some seeds deviate otherwise from what was published than others"
         return Missing("the same settings for every seed", f"{told}: run tammes paper random again")
     values = [factor * m.metrics[metric].value for m in found]
-    return deviation(values), None, f"{mean(values):.2f}{PLUS_MINUS}", found[0].images
+    return Value(deviation(values), mean=f"{mean(values):.2f}", images=found[0].images)
 
 
 def deviation(values: list[float]) -> Interval:

@@ -13,16 +13,26 @@ from tammes.statistics import Interval, told_apart
 Kind = Literal["published", "known", "measured", "difference"]
 Mark = Literal["", "same", "better", "worse"]
 SIGNS = {"": "", "same": "≈", "better": "▲", "worse": "▼"}
-MINUS, PLUS_MINUS = "−", " ± "
+MINUS = "−"
 BIASED = ("ECE", "SCE")  # published metrics that noise makes larger
+
+
+@dataclass(frozen=True)
+class Value:
+    """A measured number: its difference to zero-shot, a deviation's mean, the images behind it."""
+
+    interval: Interval
+    difference: Interval | None = None
+    mean: str = ""
+    images: int = 0
 
 
 @dataclass(frozen=True)
 class Cell:
     """One place of a table: a printed text, a number with its interval, or why there is none.
 
-    `mark` compares: a measured number to zero-shot's, a difference to 0. `lead` stands before the
-    number; `few` says that too few images are behind it to tell anything apart.
+    `mark` compares: a measured number to zero-shot's, a difference to 0. `mean` stands before
+    a deviation; `few` says that too few images are behind it to tell anything apart.
     """
 
     text: str = ""
@@ -31,7 +41,7 @@ class Cell:
     note: str = ""
     why: Missing | None = None
     digits: int = 1
-    lead: str = ""
+    mean: str = ""
     few: bool = False
 
     @property
@@ -39,7 +49,8 @@ class Cell:
         """The number, or what stands in its place."""
         if self.interval is None:
             return self.text or (f"not run: needs {self.why.needs}" if self.why else "")
-        return self.lead + write_number(self.interval.value, self.digits)
+        number = write_number(self.interval.value, self.digits)
+        return f"{self.mean} ± {number}" if self.mean else number
 
     @property
     def range(self) -> str:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from tammes.paper.pages import to_html
 from tammes.paper.results import reasons
-from tammes.paper.sheets import PLUS_MINUS, Cell, Line, Panel, Row, Sheet
+from tammes.paper.sheets import Cell, Line, Panel, Row, Sheet
 
 CELL, LABEL = 15, 22
 WIDE = 4  # columns that LaTeX sets on a page as they are
@@ -220,7 +220,7 @@ def records(sheet: Sheet) -> Iterator[dict[str, Any]]:
 def _values(cell: Cell) -> Sequence[Any]:
     found = cell.interval
     numbers = (found.value, found.low, found.high) if found else (None, None, None)
-    note = cell.note or (f"mean {cell.lead.removesuffix(PLUS_MINUS)}" if cell.lead else "")
+    note = cell.note or (f"mean {cell.mean}" if cell.mean else "")
     return (cell.text, *numbers, cell.mark, note, cell.why.needs if cell.why else "")
 
 
